@@ -1,0 +1,57 @@
+"""Bilevel optimisation with explicit oracles: min_x f(x, y*(x)) with y*(x) = argmin_y g(x, y)."""
+
+from nbo import lower_level, problems, schedules, step_sizes, theory
+from nbo._minimize import MethodInfo, methods, minimize
+from nbo.checks import ProblemReport, check_problem
+from nbo.lower_level import Hypergradient, LowerSolution, hypergradient, solve_lower_level
+from nbo.oracles import OracleCounts
+from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
+from nbo.result import BilevelResult, History, Status
+from nbo.solvers import (
+    NBOCG,
+    NBOGD,
+    AIDBiO,
+    AmIGOCG,
+    AmIGOGD,
+    NBOBlockCG,
+    NBOChebyshev,
+    NBOCholesky,
+    NBOLanczos,
+    NoLoopAID,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NBOCG",
+    "NBOGD",
+    "AIDBiO",
+    "AmIGOCG",
+    "AmIGOGD",
+    "BilevelProblem",
+    "BilevelResult",
+    "FiniteSumProblem",
+    "History",
+    "Hypergradient",
+    "LowerModel",
+    "LowerSolution",
+    "MethodInfo",
+    "NBOBlockCG",
+    "NBOChebyshev",
+    "NBOCholesky",
+    "NBOLanczos",
+    "NoLoopAID",
+    "OracleCounts",
+    "ProblemReport",
+    "Status",
+    "check_problem",
+    "hypergradient",
+    "lower_level",
+    "methods",
+    "minimize",
+    "problems",
+    "schedules",
+    "solve_lower_level",
+    "step_sizes",
+    "theory",
+]

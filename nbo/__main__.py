@@ -1,0 +1,185 @@
+"""The command line: ``nbo tune``, ``nbo bench`` and ``nbo methods``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import nbo
+
+#: Exit statuses beside 0: a mistake of the user, and Ctrl-C.
+USER_ERROR, INTERRUPTED = 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the program's name; those of the process if omitted.
+
+    Returns
+    -------
+    int
+        The exit status: 0, 2 after a mistake in the arguments or data, 130 after Ctrl-C.
+    """
+    try:
+        arguments = _parser().parse_args(argv)
+        return int(arguments.run(arguments))
+    except SystemExit as stop:  # argparse has printed help, the version, or what is wrong
+        return stop.code if isinstance(stop.code, int) else USER_ERROR
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was written")
+        return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="nbo", description="Bilevel optimisation with explicit oracles.")
+    parser.add_argument("--version", action="version", version=f"nbo {nbo.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_tune(commands)
+    bench = commands.add_parser("bench", help="run a benchmark")
+    bench.add_argument("name", metavar="NAME", help="which benchmark; an unknown name prints the list")
+    bench.add_argument("--quick", action="store_true", help="a small version, to see that it works")
+    bench.set_defaults(run=_bench)
+    methods = commands.add_parser("methods", help="list the methods")
+    methods.set_defaults(run=_methods)
+    return parser
+
+
+def _add_tune(commands: Any) -> None:
+    tune = commands.add_parser(
+        "tune",
+        help="tune the penalties of a logistic regression",
+        description="Tune one shared penalty and then one per feature on a 60/20/20 split, and compare the "
+        "models with an untuned one and with scikit-learn's LogisticRegressionCV on the test rows.",
+    )
+    tune.add_argument(
+        "data",
+        metavar="DATA",
+        help="breast_cancer, digits-3-8, or an svmlight, CSV or NPZ file (also .gz, .bz2)",
+    )
+    tune.add_argument("--target", metavar="COLUMN", help="label column of a CSV file")
+    tune.add_argument("--out", metavar="DIR", type=Path, help="result folder (default: nbo-tune-NAME)")
+    tune.add_argument("--force", action="store_true", help="replace an earlier result in the folder")
+    tune.add_argument(
+        "--penalty",
+        choices=("feature", "shared"),
+        default="feature",
+        help="how far to tune (default: feature)",
+    )
+    tune.add_argument(
+        "--method", metavar="NAME", type=_method, default="auto", help="a name that 'nbo methods' lists"
+    )
+    tune.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the split (default: 0)")
+    tune.add_argument("--max-iter", metavar="N", type=_count, help="iteration limit of each stage")
+    tune.add_argument("--quiet", action="store_true", help="print the verdict and the folder only")
+    tune.set_defaults(run=_tune)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"found {text!r}; expected an integer >= 0")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if _count(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"found {text}; expected an integer below 2**32")
+    return int(text)
+
+
+def _method(text: str) -> str:
+    if text not in nbo.methods():
+        raise argparse.ArgumentTypeError(
+            f"there is no method {text!r}; choose from {', '.join(nbo.methods())}"
+        )
+    return text
+
+
+def _complain(message: object) -> None:
+    print(f"nbo: {message}", file=sys.stderr)
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    from nbo import datasets
+    from nbo.tuning import outputs
+
+    try:
+        dataset = datasets.load(arguments.data, arguments.target)
+        folder = arguments.out or Path(f"nbo-tune-{dataset.name}")
+        outputs.check_folder(folder, arguments.force)  # nobody wants to hear of it after the work
+        report = _tuned(dataset, arguments)
+        if not arguments.quiet:
+            print(report.table())
+        print(report.verdict)
+        omitted = outputs.write(report, folder, force=arguments.force)
+    except (datasets.DataError, outputs.FolderError, OSError) as error:
+        _complain(error)
+        return USER_ERROR
+    for line in [] if arguments.quiet else omitted:
+        _complain(line)
+    print(f"results: {folder}")
+    return INTERRUPTED if report.interrupted else 0
+
+
+def _tuned(dataset: Any, arguments: argparse.Namespace) -> Any:
+    from nbo.tuning import tune
+
+    with contextlib.ExitStack() as stack:
+        progress: Callable[[str, int, float], None] | None = None
+        if not arguments.quiet:
+            progress = _progress(stack, _limit(arguments))
+        return tune(
+            dataset,
+            penalty=arguments.penalty,
+            method=arguments.method,
+            seed=arguments.seed,
+            max_iter=arguments.max_iter,
+            progress=progress,
+        )
+
+
+def _limit(arguments: argparse.Namespace) -> int | None:
+    """Tell the iteration limit of a stage, as far as it is known before the work starts."""
+    from nbo.solvers.base import DEFAULT_MAX_ITER, DeterministicSolver
+
+    if arguments.max_iter is None and issubclass(nbo.methods()[arguments.method].solver, DeterministicSolver):
+        return DEFAULT_MAX_ITER
+    limit: int | None = arguments.max_iter
+    return limit
+
+
+def _progress(stack: contextlib.ExitStack, total: int | None) -> Callable[[str, int, float], None] | None:
+    from nbo.tuning.progress import ProgressBar
+
+    try:
+        return stack.enter_context(ProgressBar(total, sys.stderr))
+    except ImportError as error:
+        _complain(error)
+        return None
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from nbo.benchmarks import BENCHMARKS
+
+    if arguments.name not in BENCHMARKS:
+        _complain(f"there is no benchmark {arguments.name!r}; choose from {', '.join(BENCHMARKS)}")
+        return USER_ERROR
+    BENCHMARKS[arguments.name](quick=arguments.quick)
+    return 0
+
+
+def _methods(arguments: argparse.Namespace) -> int:
+    for name, description in nbo.methods().items():
+        print(f"{name:<16} {description}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

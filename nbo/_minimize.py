@@ -1,0 +1,190 @@
+"""`minimize`, the one entry point, and the registry of methods."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from nbo.problem import BilevelProblem
+from nbo.result import BilevelResult
+from nbo.solvers import REGISTRY, DeterministicSolver
+
+#: What ``method="auto"`` stands for.
+AUTO = "nbo-cg"
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodInfo:
+    """What `methods` tells about one method; its text is the description.
+
+    Attributes
+    ----------
+    name : str
+        For ``minimize(method=...)``.
+    description : str
+        One line.
+    options : dict
+        Option name -> default.
+    needs : tuple of str
+        Optional oracles that the method cannot do without.
+    solver : type
+        The class behind the name.
+    """
+
+    name: str
+    description: str
+    options: dict[str, Any]
+    needs: tuple[str, ...]
+    solver: type[DeterministicSolver]
+
+    def __str__(self) -> str:
+        return self.description
+
+
+def methods() -> dict[str, MethodInfo]:
+    """Return every method by name.
+
+    Returns
+    -------
+    dict
+        Name -> `MethodInfo` with description, options and needed oracles; the last entry is ``auto``.
+
+    Examples
+    --------
+    >>> import nbo
+    >>> print(nbo.methods()["nbo-gd"])
+    Newton directions by T+1 gradient steps (paper, Algorithms 2-3)
+    >>> sorted(nbo.methods()["nbo-gd"].options)
+    ['eval_every', 'inner_step_size', 'n_inner', 'step_size', 'variant']
+    """
+    found = {name: _describe(name, solver, solver.description) for name, solver in REGISTRY.items()}
+    auto = REGISTRY[AUTO]
+    return {**found, "auto": _describe("auto", auto, f"the default: {AUTO}, with the adaptive step unless one is given")}
+
+
+def _describe(name: str, solver: type[DeterministicSolver], description: str) -> MethodInfo:
+    options = {f.name: f.default for f in dataclasses.fields(solver)}
+    return MethodInfo(name, description, options, solver.needs, solver)
+
+
+def minimize(
+    problem: BilevelProblem,
+    x0: npt.ArrayLike,
+    *,
+    y0: npt.ArrayLike | None = None,
+    u0: npt.ArrayLike | None = None,
+    method: str | DeterministicSolver = "auto",
+    tol: float = 1e-5,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    bounds: Any = None,
+    callback: Callable[..., Any] | None = None,
+    random_state: Any = None,
+    options: Mapping[str, Any] | None = None,
+) -> BilevelResult:
+    """Minimise Phi(x) = f(x, y*(x)) with y*(x) = argmin_y g(x, y).
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        The two levels and their oracles.
+    x0 : array_like
+        The start, (m,), inside the bounds; it is not modified.
+    y0, u0 : array_like, optional
+        Starts of y and of u ~ H^{-1} grad_2 f, (n,); zeros by default.
+    method : str or solver, optional
+        A name of `nbo.methods`, or a solver object such as ``nbo.NBOGD(step_size=0.1)``. ``"auto"``
+        is ``"nbo-cg"``.
+    tol : float
+        The run has converged when the projected hypergradient norm |x - project(x - d_x)|, the lower
+        gradient norm |grad_2 g| and the adjoint residual |H u - grad_2 f| are all at most `tol`; the
+        last two tell whether d_x means anything (at y0 = u0 = 0 it is grad_1 f, often zero).
+    max_iter : int, optional
+        1000 by default.
+    max_time : float, optional
+        Seconds of solver time, that is without evaluation, callbacks and compilation; no limit by default.
+    bounds : pair or scipy.optimize.Bounds, optional
+        Lower and upper bounds of x, which replace the problem's.
+    callback : callable, optional
+        Called after each evaluated iteration; with one parameter named ``intermediate_result`` it gets
+        an `OptimizeResult` (x, y, u, fun, nit, counts, hypergrad_norm, ...) by keyword, else a copy of x.
+        It stops the run by raising `StopIteration` or returning a true value.
+    random_state : None, int or numpy.random.Generator
+        For stochastic methods; deterministic ones draw nothing.
+    options : dict, optional
+        Options of the method, such as ``dict(step_size=0.1, inner_step_size=0.03, n_inner=1)``.
+        Step sizes that are left out are chosen by the library.
+
+    Returns
+    -------
+    BilevelResult
+        Iterates, value, status with a message, exact oracle counts and history.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a bad argument, an unknown method or option, a missing oracle, or an oracle that returns a
+        wrong shape, or at the start values that are not finite.
+
+    See Also
+    --------
+    hypergradient : An accurate hypergradient at one x.
+    check_problem : Verifies the oracles first.
+
+    Examples
+    --------
+    >>> import nbo, numpy as np
+    >>> problem = nbo.problems.Quadratic.family(n=4, m=2, kappa=10)
+    >>> res = nbo.minimize(problem, np.zeros(2), method="nbo-cg", tol=1e-8)
+    >>> print(res.status, bool(np.allclose(res.x, problem.x_star())))
+    converged True
+    """
+    solver = _solver(method, options)
+    return solver.solve(
+        problem,
+        x0,
+        y0=y0,
+        u0=u0,
+        tol=tol,
+        max_iter=max_iter,
+        max_time=max_time,
+        bounds=bounds,
+        callback=callback,
+        random_state=random_state,
+    )
+
+
+def _solver(method: Any, options: Any) -> DeterministicSolver:
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options: found {type(options).__name__}; expected a dict of option names and values")
+    if isinstance(method, DeterministicSolver):
+        if options:
+            raise ValueError(
+                f"options: found {', '.join(map(str, options))} beside a solver object; expected none: "
+                f"give them to {type(method).__name__}(...)"
+            )
+        return method
+    solver = _lookup(method)
+    known = [f.name for f in dataclasses.fields(solver)]
+    unknown = [str(name) for name in options or {} if name not in known]
+    if unknown:
+        raise ValueError(
+            f"options: method {method!r} has no option {', '.join(map(repr, unknown))}; it has {', '.join(sorted(known))}"
+        )
+    return solver(**(options or {}))
+
+
+def _lookup(method: Any) -> type[DeterministicSolver]:
+    if not isinstance(method, str):
+        raise TypeError(f"method: found {type(method).__name__}; expected a name of nbo.methods() or a solver object")
+    if method == "auto":
+        return REGISTRY[AUTO]
+    if method not in REGISTRY:
+        near = difflib.get_close_matches(method.lower().replace("_", "-"), [*REGISTRY, "auto"], n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"method: found {method!r}; {hint}expected one of {', '.join(REGISTRY)}, auto")
+    return REGISTRY[method]

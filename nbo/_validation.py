@@ -1,0 +1,165 @@
+"""Checks of arguments: each refusal names the argument, what was found and what was expected."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+def integer(name: str, value: Any, *, minimum: int = 0) -> int:
+    """Return `value` as an int of at least `minimum`; booleans and floats are refused."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name}: found {value!r} ({type(value).__name__}); expected an integer >= {minimum}")
+    if value < minimum:
+        raise ValueError(f"{name}: found {value}; expected an integer >= {minimum}")
+    return int(value)
+
+
+def real(name: str, value: Any, *, positive: bool = False, minimum: float = -np.inf) -> float:
+    """Return `value` as a finite float above its lower limit."""
+    wanted = "a positive number" if positive else "a number" + (f" >= {minimum:g}" if minimum > -np.inf else "")
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: found {value!r} ({type(value).__name__}); expected {wanted}")
+    number = float(value)
+    if not np.isfinite(number) or number < minimum or (positive and number <= 0):
+        raise ValueError(f"{name}: found {number}; expected {wanted}, finite")
+    return number
+
+
+def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """Return `value` if it is one of the `allowed` words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name}: found {value!r}; expected one of {', '.join(map(repr, allowed))}")
+    return value
+
+
+def _real_array(name: str, value: Any, wanted: str) -> npt.NDArray[Any]:
+    """Return `value` as an array of real numbers, which may share its memory."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: not an array ({error}); expected {wanted}") from error
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name}: found an array of type {array.dtype}; expected {wanted} of real numbers")
+    return array
+
+
+def require_finite(name: str, array: npt.NDArray[Any]) -> None:
+    """Raise if `array` has a NaN or an infinity, with the place of the first one."""
+    bad = ~np.isfinite(array)
+    if bad.any():
+        first = tuple(int(i) for i in np.argwhere(bad)[0])
+        place = first[0] if len(first) == 1 else first
+        raise ValueError(
+            f"{name}: found {array[first]} at index {place} ({int(bad.sum())} of {array.size} entries "
+            "are not finite); expected finite numbers"
+        )
+
+
+def vector(
+    name: str, value: Any, size: int | None = None, dtype: npt.DTypeLike = np.float64, meaning: str = ""
+) -> npt.NDArray[Any]:
+    """Return a finite 1-D copy of `value`; a number stands for a vector of one entry.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for messages.
+    value : array_like
+        What the caller gave.
+    size : int, optional
+        The expected number of entries.
+    dtype : dtype
+        Of the copy.
+    meaning : str
+        What `size` is called, for messages (such as ``"dim_x"``).
+
+    Returns
+    -------
+    ndarray
+        A contiguous copy.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `value` is not real, not one-dimensional, of another size, or not finite.
+    """
+    wanted = "a vector" if size is None else f"a vector of shape ({size},)" + (f" ({meaning})" if meaning else "")
+    array = _real_array(name, value, wanted)
+    if array.ndim == 0:
+        array = array.reshape(1)
+    if array.ndim != 1 or (size is not None and array.shape[0] != size):
+        raise ValueError(f"{name}: found shape {array.shape}; expected {wanted}")
+    with np.errstate(over="ignore"):
+        copy = np.array(array, dtype=dtype)
+    require_finite(name, copy)
+    return copy
+
+
+def matrix(name: str, value: Any, shape: tuple[int | None, int | None] = (None, None)) -> npt.NDArray[np.float64]:
+    """Return a finite 2-D float64 copy of `value`; None in `shape` leaves that size free."""
+    text = "({}, {})".format(*("any" if s is None else s for s in shape))
+    array = _real_array(name, value, f"a matrix of shape {text}")
+    if array.ndim != 2 or any(s is not None and s != found for s, found in zip(shape, array.shape, strict=True)):
+        raise ValueError(f"{name}: found shape {array.shape}; expected {text}")
+    copy = np.array(array, dtype=np.float64)
+    require_finite(name, copy)
+    return copy
+
+
+def dimension(problem: Any, name: str) -> int:
+    """Return the problem's `dim_x` or `dim_y`, refusing what is missing or no positive integer."""
+    value = getattr(problem, name, None)
+    if value is None:
+        raise TypeError(f"problem: {type(problem).__name__} has no {name}; set it to the length of {name[-1]}")
+    return integer(f"problem.{name}", value, minimum=1)
+
+
+def box(name: str, bounds: Any, dim_x: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return (lower, upper) as float64 vectors from a pair or a `scipy.optimize.Bounds`.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for messages.
+    bounds : pair or scipy.optimize.Bounds
+        Scalars or vectors of length `dim_x`; infinities are allowed, NaN is not.
+    dim_x : int
+        The length of the result.
+
+    Returns
+    -------
+    tuple of ndarray
+        Lower and upper bounds, (dim_x,) each.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `bounds` is no pair, has another length or NaN, or a lower bound exceeds its upper one.
+    """
+    pair = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") and hasattr(bounds, "ub") else bounds
+    try:
+        lower, upper = pair
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: found {bounds!r}; expected a pair (lower, upper) of scalars or vectors") from None
+    sides = []
+    for side, value in (("lower", lower), ("upper", upper)):
+        array = _real_array(f"{name} ({side})", value, f"a scalar or a vector of shape ({dim_x},)")
+        if array.ndim > 1 or array.size not in (1, dim_x):
+            raise ValueError(
+                f"{name} ({side}): found shape {array.shape}; expected a scalar or a vector of shape ({dim_x},)"
+            )
+        array = np.array(np.broadcast_to(array, (dim_x,)), dtype=np.float64)
+        if np.isnan(array).any():
+            raise ValueError(f"{name} ({side}): found NaN at index {int(np.isnan(array).argmax())}")
+        sides.append(array)
+    crossed = sides[0] > sides[1]
+    if crossed.any():
+        i = int(crossed.argmax())
+        raise ValueError(f"{name}: found lower {sides[0][i]:g} > upper {sides[1][i]:g} at index {i}")
+    return sides[0], sides[1]

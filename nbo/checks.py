@@ -1,0 +1,292 @@
+"""`check_problem`: verify a problem's oracles against one another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._validation import dimension, vector
+from nbo.oracles import frozen
+from nbo.problem import OPTIONAL_ORACLES, BilevelProblem, FiniteSumProblem, provides
+
+Array = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """The outcome of one check.
+
+    Attributes
+    ----------
+    name : str
+        The oracle, or what was checked.
+    passed : bool
+        Whether it holds.
+    detail : str
+        The measured slope or error, or the reason of a failure.
+    """
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ProblemReport:
+    """What `check_problem` found; its text is a table.
+
+    Attributes
+    ----------
+    checks : tuple of Check
+        One an oracle and property.
+    """
+
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(check.passed for check in self.checks)
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        width = max(len(check.name) for check in self.checks)
+        rows = [f"{'ok' if c.passed else 'FAIL':4}  {c.name:{width}}  {c.detail}" for c in self.checks]
+        return "\n".join([*rows, "all checks passed" if self.passed else "some checks FAILED"])
+
+
+def check_problem(
+    problem: BilevelProblem, x: npt.ArrayLike, y: npt.ArrayLike, *, random_state: Any = None
+) -> ProblemReport:
+    """Check every oracle at one point, along random directions.
+
+    First derivatives against values and products against gradients by the slope of Taylor remainders
+    (the remainder of a correct derivative shrinks like h^2); H for symmetry and positive curvature;
+    J u against the change of grad_2 g in x (adjointness) and, where it exists, of grad_1 g in y;
+    linearity of the products; whether an oracle returns the same twice; and for a `FiniteSumProblem`
+    whether the means over two halves of the samples make up the whole.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        The problem.
+    x, y : array_like
+        The point, (m,) and (n,): one where nothing vanishes by accident, such as random numbers.
+    random_state : None, int or numpy.random.Generator
+        For the directions; None means 0, so that the outcome repeats.
+
+    Returns
+    -------
+    ProblemReport
+        True when all passed; print it for the table.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For bad arguments. Faults of the oracles do not raise, they are reported.
+
+    Examples
+    --------
+    >>> import nbo, numpy as np
+    >>> problem = nbo.problems.Quadratic.family(n=4, m=2, kappa=10)
+    >>> bool(nbo.check_problem(problem, np.ones(2), np.ones(4)))
+    True
+    """
+    if not isinstance(problem, BilevelProblem):
+        raise TypeError(f"problem: found {type(problem).__name__}; expected a BilevelProblem")
+    upper = vector("x", x, dimension(problem, "dim_x"), np.float64, "dim_x")
+    lower = vector("y", y, dimension(problem, "dim_y"), problem.dtype, "dim_y")
+    rng = random_state if isinstance(random_state, np.random.Generator) else np.random.default_rng(random_state or 0)
+    checker = _Checker(problem, upper, lower, rng)
+    return ProblemReport(tuple(checker.run()))
+
+
+class _Checker:
+    """The point and directions that all checks share."""
+
+    def __init__(self, problem: BilevelProblem, x: Array, y: Array, rng: np.random.Generator) -> None:
+        self.problem = problem
+        self.x, self.y = frozen(x, y)
+        self.dx = _unit(rng, x) * max(1.0, 0.1 * float(np.linalg.norm(x)))
+        self.dy = (_unit(rng, y) * max(1.0, 0.1 * float(np.linalg.norm(y)))).astype(y.dtype)
+        self.v, self.w = (rng.standard_normal(y.size).astype(y.dtype) for _ in range(2))
+        self.eps = float(np.finfo(np.dtype(problem.dtype)).eps)
+
+    def run(self) -> list[Check]:
+        names: list[tuple[str, Callable[[], Check]]] = [
+            ("shapes and types", self.shapes),
+            ("upper_grad, first part", lambda: self.slope(self._upper_x)),
+            ("upper_grad, second part", lambda: self.slope(self._upper_y)),
+            ("lower_grad_y", lambda: self.slope(self._lower_y)),
+            ("lower_hvp", lambda: self.slope(self._lower_hvp)),
+            ("lower_jvp", lambda: self.slope(self._lower_jvp)),
+            ("symmetry of H", self.symmetry),
+            ("positive curvature of H", self.curvature),
+            ("linearity of products", self.linearity),
+            ("repeatability", self.repeatability),
+        ]
+        optional = {
+            "lower_grad_x": [("lower_grad_x", self._lower_x), ("lower_jvp as derivative of lower_grad_x", self._jvp_y)],
+            "upper_hvp": [("upper_hvp", self._upper_hvp)],
+            "upper_jvp": [("upper_jvp", self._upper_jvp)],
+        }
+        for oracle in OPTIONAL_ORACLES:
+            if provides(self.problem, oracle):
+                names += [(name, lambda f=f: self.slope(f)) for name, f in optional[oracle]]  # type: ignore[misc]
+        if isinstance(self.problem, FiniteSumProblem):
+            names.append(("means over batches", self.batches))
+        return [self._guarded(name, check) for name, check in names]
+
+    def _guarded(self, name: str, check: Callable[[], Check]) -> Check:
+        """Run one check; whatever a faulty oracle raises is its failure."""
+        try:
+            return dataclasses.replace(check(), name=name)
+        except Exception as error:
+            return Check(name, False, f"{type(error).__name__}: {error}")
+
+    # Each of the following returns phi(t) along a line and its claimed derivative at t = 0.
+
+    def _upper_x(self, t: float) -> tuple[float, float]:
+        p = self.problem
+        return p.upper_value(self.x + t * self.dx, self.y), float(p.upper_grad(self.x, self.y)[0] @ self.dx)
+
+    def _upper_y(self, t: float) -> tuple[float, float]:
+        p, y = self.problem, self._moved(t)
+        return p.upper_value(self.x, y), float(np.vdot(p.upper_grad(self.x, self.y)[1], self.dy))
+
+    def _lower_y(self, t: float) -> tuple[float, float]:
+        p, y = self.problem, self._moved(t)
+        return p.lower_value(self.x, y), float(np.vdot(p.lower_grad_y(self.x, self.y), self.dy))
+
+    def _lower_x(self, t: float) -> tuple[float, float]:
+        p = self.problem
+        return p.lower_value(self.x + t * self.dx, self.y), float(p.lower_grad_x(self.x, self.y) @ self.dx)
+
+    def _lower_hvp(self, t: float) -> tuple[float, float]:
+        p, y = self.problem, self._moved(t)
+        product = p.lower_hvp(self.x, self.y, self.dy)
+        return float(np.vdot(p.lower_grad_y(self.x, y), self.v)), float(np.vdot(product, self.v))
+
+    def _lower_jvp(self, t: float) -> tuple[float, float]:
+        p = self.problem
+        moved = p.lower_grad_y(self.x + t * self.dx, self.y)
+        return float(np.vdot(moved, self.v)), float(p.lower_jvp(self.x, self.y, self.v) @ self.dx)
+
+    def _jvp_y(self, t: float) -> tuple[float, float]:
+        p, y = self.problem, self._moved(t)
+        return float(p.lower_grad_x(self.x, y) @ self.dx), float(p.lower_jvp(self.x, self.y, self.dy) @ self.dx)
+
+    def _upper_hvp(self, t: float) -> tuple[float, float]:
+        p, y = self.problem, self._moved(t)
+        product = p.upper_hvp(self.x, self.y, self.dy)
+        return float(np.vdot(p.upper_grad(self.x, y)[1], self.v)), float(np.vdot(product, self.v))
+
+    def _upper_jvp(self, t: float) -> tuple[float, float]:
+        p, y = self.problem, self._moved(t)
+        return float(p.upper_grad(self.x, y)[0] @ self.dx), float(p.upper_jvp(self.x, self.y, self.dy) @ self.dx)
+
+    def _moved(self, t: float) -> Array:
+        return self.y + self.y.dtype.type(t) * self.dy
+
+    def slope(self, line: Callable[[float], tuple[float, float]]) -> Check:
+        """Compare the symmetric remainder of a line with its order: at least quadratic down to rounding."""
+        value, derivative = line(0.0)
+        steps = 2.0 ** -np.arange(2, 22, 2) if self.eps < 1e-10 else 2.0 ** -np.arange(1, 9)
+        remainders, floors = [], []
+        for h in steps:
+            ahead, behind = line(h)[0], line(-h)[0]
+            if not np.isfinite([ahead, behind, derivative, value]).all():
+                return Check("", False, "returned a value that is not finite")
+            remainders.append(abs((ahead - behind) / 2 - h * derivative))
+            floors.append(64 * self.eps * (abs(ahead) + abs(behind) + abs(value) + abs(h * derivative)))
+        return _judge(steps, np.array(remainders), np.array(floors))
+
+    def shapes(self) -> Check:
+        p, m, n = self.problem, self.x.size, self.y.size
+        pair = p.upper_grad(self.x, self.y)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            return Check("", False, f"upper_grad returned {type(pair).__name__}; expected a pair of arrays")
+        found = [
+            ("upper_grad, first part", pair[0], m),
+            ("upper_grad, second part", pair[1], n),
+            ("lower_grad_y", p.lower_grad_y(self.x, self.y), n),
+            ("lower_hvp", p.lower_hvp(self.x, self.y, self.v), n),
+            ("lower_jvp", p.lower_jvp(self.x, self.y, self.v), m),
+        ]
+        for name, array, size in found:
+            if np.shape(array) != (size,):
+                return Check("", False, f"{name} returned shape {np.shape(array)}; expected ({size},)")
+        for name, number in (("upper_value", p.upper_value(self.x, self.y)), ("lower_value", p.lower_value(self.x, self.y))):
+            if np.size(number) != 1:
+                return Check("", False, f"{name} returned shape {np.shape(number)}; expected a number")
+        return Check("", True, f"dim_x = {m}, dim_y = {n}")
+
+    def symmetry(self) -> Check:
+        Hv, Hw = (self.problem.lower_hvp(self.x, self.y, a) for a in (self.v, self.w))
+        scale = np.linalg.norm(Hv) * np.linalg.norm(self.w) + np.linalg.norm(Hw) * np.linalg.norm(self.v)
+        error = abs(float(np.vdot(self.w, Hv)) - float(np.vdot(self.v, Hw))) / max(float(scale), 1e-300)
+        return Check("", error < 1e3 * self.eps, f"|w'Hv - v'Hw| = {error:.1e} relative")
+
+    def curvature(self) -> Check:
+        worst = min(
+            float(np.vdot(a, self.problem.lower_hvp(self.x, self.y, a)) / np.vdot(a, a)) for a in (self.v, self.w, self.dy)
+        )
+        return Check("", worst > 0, f"smallest v'Hv/v'v = {worst:.3g}")
+
+    def linearity(self) -> Check:
+        p = self.problem
+        worst = 0.0
+        for product in (p.lower_hvp, p.lower_jvp):
+            a, b, both = (np.asarray(product(self.x, self.y, z)) for z in (self.v, self.w, self.v + 2 * self.w))
+            scale = np.linalg.norm(a) + 2 * np.linalg.norm(b)
+            worst = max(worst, float(np.linalg.norm(both - a - 2 * b) / max(scale, 1e-300)))
+        return Check("", worst < 1e3 * self.eps, f"{worst:.1e} relative")
+
+    def repeatability(self) -> Check:
+        p = self.problem
+        for name in ("upper_grad", "lower_grad_y"):
+            first, second = (np.concatenate([*np.atleast_2d(getattr(p, name)(self.x, self.y))], axis=None)
+                             if name != "upper_grad" else np.concatenate(p.upper_grad(self.x, self.y)) for _ in range(2))  # fmt: skip
+            if not np.array_equal(first, second):
+                return Check("", False, f"{name} returned different arrays for the same point")
+        return Check("", True, "same point, same bits")
+
+    def batches(self) -> Check:
+        p: Any = self.problem
+        worst = 0.0
+        for name, size in (("upper_value", p.n_samples_upper), ("lower_value", p.n_samples_lower)):
+            oracle, half = getattr(p, name), max(1, size // 3)
+            parts = [(half, slice(0, half))] + ([(size - half, np.arange(half, size))] if size > half else [])
+            mean = sum(weight * oracle(self.x, self.y, batch=batch) for weight, batch in parts) / size
+            whole = oracle(self.x, self.y)
+            worst = max(worst, abs(mean - whole) / max(abs(whole), 1e-300))
+        return Check("", worst < 1e4 * self.eps, f"{worst:.1e} relative")
+
+
+def _unit(rng: np.random.Generator, like: Array) -> Array:
+    direction = rng.standard_normal(like.size)
+    return direction / np.linalg.norm(direction)
+
+
+def _judge(steps: Array, remainders: Array, floors: Array) -> Check:
+    """Decide from remainders of central differences, whose order is three for a correct derivative.
+
+    A wrong derivative leaves a remainder of order one. Points below the rounding floor tell nothing;
+    if all are below it, the line is a quadratic within rounding and the derivative is right.
+    """
+    telling = remainders > floors
+    if not telling.any():
+        return Check("", True, "remainder at the rounding floor")
+    usable = np.flatnonzero(telling)
+    if usable.size < 2:
+        return Check("", bool(usable[0] == 0), "remainder at the rounding floor but for the largest step")
+    logs = np.log2(remainders[usable]), np.log2(steps[usable])
+    slopes = np.diff(logs[0]) / np.diff(logs[1])
+    best = float(slopes[-1]) if slopes.size < 3 else float(np.median(slopes[-3:]))
+    return Check("", best > 1.8, f"slope {best:.2f} (2 or more is right, 1 is a wrong derivative)")

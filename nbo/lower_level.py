@@ -1,0 +1,305 @@
+"""Accurate lower-level solutions from any start, and the accurate hypergradient built on them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._validation import real, vector
+from nbo.linear_solvers import Cholesky, ConjugateGradient, LinearSolver
+from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
+from nbo.problem import BilevelProblem, LowerModel, provides
+from nbo.theory.constants import ProblemConstants
+
+Array = npt.NDArray[Any]
+
+#: Up to this n the Hessian is formed and factorised instead of running conjugate gradients.
+DIRECT_DIM = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class LowerSolution:
+    """An accurate y*(x).
+
+    Attributes
+    ----------
+    y : ndarray
+        The solution, (n,), float64.
+    grad_norm : float
+        |grad_2 g(x, y)|.
+    n_newton : int
+        Newton iterations.
+    success : bool
+        Whether `grad_norm` is at most the tolerance.
+    counts : OracleCounts
+        The oracle calls.
+    """
+
+    y: Array
+    grad_norm: float
+    n_newton: int
+    success: bool
+    counts: OracleCounts
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypergradient:
+    """An accurate hypergradient at one x.
+
+    Attributes
+    ----------
+    grad : ndarray
+        grad_1 f - J u, (m,).
+    value : float
+        f(x, y), which is Phi(x) up to the error of y.
+    y, u : ndarray
+        y*(x) and u*(x) as found, (n,) each, float64.
+    error : float
+        A bound or an estimate of |grad - grad Phi(x)|.
+    error_kind : str
+        ``"bound"``: (L1 (1 + q) |grad_2 g| + L_g1 |H u - grad_2 f|)/mu with the problem's constants.
+        ``"estimate"``: by how much the last refinement of y and u moved the hypergradient.
+    lower_grad_norm, adjoint_residual : float
+        |grad_2 g| and |H u - grad_2 f|.
+    success : bool
+        Whether both are at most the tolerance.
+    counts : OracleCounts
+        The oracle calls.
+    """
+
+    grad: Array
+    value: float
+    y: Array
+    u: Array
+    error: float
+    error_kind: str
+    lower_grad_norm: float
+    adjoint_residual: float
+    success: bool
+    counts: OracleCounts
+
+
+class _Point(NamedTuple):
+    """A lower-level iterate with its model and gradient."""
+
+    y: Array
+    model: LowerModel
+    grad: Array
+    norm: float
+
+
+def solve_lower_level(
+    problem: BilevelProblem, x: npt.ArrayLike, *, y0: npt.ArrayLike | None = None, tol: float = 1e-8
+) -> LowerSolution:
+    """Solve min_y g(x, y) by a globalised Newton method, from any start.
+
+    Newton directions by Cholesky (n up to 300) or conjugate gradients, and a backtracking line search
+    on g that recognises the rounding floor and then goes on by the size of the gradient.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        The problem.
+    x : array_like
+        The upper point, (m,).
+    y0 : array_like, optional
+        The start, (n,); zeros by default.
+    tol : float
+        The largest |grad_2 g| wanted, absolute. The solver also ends where rounding allows no progress.
+
+    Returns
+    -------
+    LowerSolution
+        y*(x), with the gradient that is left and the exact counts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For bad arguments, or an oracle that is not finite at the start.
+    ArithmeticError
+        If g is found not to be convex.
+    """
+    view = CountedProblem(problem)
+    point, steps, limit = _start(view, x, y0, tol)
+    return LowerSolution(point.y.astype(np.float64), point.norm, steps, point.norm <= limit, view.counts)
+
+
+def hypergradient(
+    problem: BilevelProblem, x: npt.ArrayLike, *, y0: npt.ArrayLike | None = None, tol: float = 1e-8
+) -> Hypergradient:
+    """Compute grad Phi(x) accurately, with an error bound.
+
+    y*(x) and u are solved to `tol` and refined by one more Newton step for both.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        The problem.
+    x : array_like
+        The upper point, (m,); bounds do not matter here.
+    y0 : array_like, optional
+        The start for y, (n,); zeros by default.
+    tol : float
+        The largest |grad_2 g| and |H u - grad_2 f| wanted, absolute, before the refinement.
+
+    Returns
+    -------
+    Hypergradient
+        The gradient, Phi(x), y*, u*, the error and what kind of statement it is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For bad arguments, or an oracle that is not finite at the start.
+    ArithmeticError
+        If g is found not to be convex.
+
+    Examples
+    --------
+    >>> import nbo, numpy as np
+    >>> problem = nbo.problems.Quadratic.family(n=4, m=2, kappa=10)
+    >>> h = nbo.hypergradient(problem, np.zeros(2))
+    >>> bool(np.linalg.norm(h.grad - problem.grad_phi(np.zeros(2))) <= h.error + 1e-12), h.error_kind
+    (True, 'bound')
+    """
+    view = CountedProblem(problem)
+    upper = vector("x", x, view.dim_x, np.float64, "dim_x")
+    point, _, limit = _start(view, upper, y0, tol)
+    grad_1, grad_2 = view.upper_grad(upper, point.y)
+    u = _linear_solver(view.dim_y, 0.1 * limit / max(_norm(grad_2), 1e-300)).solve(point.model.hvp, grad_2[None]).solution[0]
+    before = grad_1 - point.model.jvp(u)
+    refined, u, grad_1, residual = _refine(view, upper, point, u, grad_2)
+    grad = grad_1 - refined.model.jvp(u)
+    error, kind = _error(problem, upper, refined.norm, residual, _norm(grad - before))
+    return Hypergradient(
+        grad=grad,
+        value=view.upper_value(upper, refined.y),
+        y=refined.y.astype(np.float64),
+        u=u.astype(np.float64),
+        error=error,
+        error_kind=kind,
+        lower_grad_norm=refined.norm,
+        adjoint_residual=residual,
+        success=max(refined.norm, residual) <= limit,
+        counts=view.counts,
+    )
+
+
+def _refine(
+    view: CountedProblem, x: Array, point: _Point, u: Array, grad_2: Array
+) -> tuple[_Point, Array, Array, float]:
+    """Take one Newton step on y (kept if it helps), then one on u at the new y."""
+    solver = _linear_solver(view.dim_y, 1e-6)
+    trial = _at(view, x, point.y - solver.solve(point.model.hvp, point.grad[None]).solution[0])
+    if trial.norm < point.norm:
+        point = trial
+    grad_1, grad_2 = view.upper_grad(x, point.y)
+    residual = point.model.hvp(u[None])[0] - grad_2
+    refined = u - solver.solve(point.model.hvp, residual[None]).solution[0]
+    new = _norm(point.model.hvp(refined[None])[0] - grad_2)
+    return (point, refined, grad_1, new) if new < _norm(residual) else (point, u, grad_1, _norm(residual))
+
+
+def _error(
+    problem: BilevelProblem, x: Array, lower_grad_norm: float, residual: float, moved: float
+) -> tuple[float, str]:
+    if not provides(problem, "constants"):
+        return moved, "estimate"
+    constants = _constants_at(problem, x)
+    error = constants.hypergradient_error(lower_grad_norm, residual)
+    # constants hold in the tube |y - y*| <= mu/(2 L_g2), which the gradient certifies
+    inside = 2 * constants.L_g2 * lower_grad_norm <= constants.mu**2
+    return error, constants.kind if inside else "estimate"
+
+
+def _constants_at(problem: BilevelProblem, x: Array) -> ProblemConstants:
+    parameters = inspect.signature(problem.constants).parameters
+    return problem.constants(bounds=(x, x)) if "bounds" in parameters else problem.constants()
+
+
+def _start(view: CountedProblem, x: Any, y0: Any, tol: float) -> tuple[_Point, int, float]:
+    """Check the arguments and solve the lower level; return the point, the steps and the tolerance."""
+    upper = vector("x", x, view.dim_x, np.float64, "dim_x")
+    n = view.dim_y
+    y = np.zeros(n, dtype=view.dtype) if y0 is None else vector("y0", y0, n, view.dtype, "dim_y")
+    limit = real("tol", tol, positive=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            point, steps = newton(view, upper, y, limit)
+        except NonFiniteOracleError as error:
+            raise ValueError(f"{error} at the starting point; expected a finite number") from error
+    return point, steps, limit
+
+
+def newton(view: CountedProblem, x: Array, y: Array, tol: float, max_iter: int = 200) -> tuple[_Point, int]:
+    """Minimise g(x, .) by Newton's method with a line search.
+
+    Parameters
+    ----------
+    view : CountedProblem
+        The oracles.
+    x, y : ndarray
+        The upper point and the start.
+    tol : float
+        On |grad_2 g|.
+    max_iter : int
+        Newton iterations.
+
+    Returns
+    -------
+    point : _Point
+        The best point found: y, its model, gradient and gradient norm.
+    n_iter : int
+        Newton iterations done.
+    """
+    point = _at(view, x, y)
+    for k in range(max_iter):
+        if point.norm <= tol:
+            return point, k
+        solver = _linear_solver(view.dim_y, min(0.1, point.norm))
+        direction = solver.solve(point.model.hvp, point.grad[None]).solution[0]
+        following = _line_search(view, x, point, direction)
+        if following is None:
+            return point, k
+        point = following
+    return point, max_iter
+
+
+def _line_search(view: CountedProblem, x: Array, point: _Point, direction: Array) -> _Point | None:
+    """Return an improved point along -direction, or None at the rounding floor."""
+    slope = float(np.vdot(point.grad, direction))
+    if slope <= 0:
+        return None
+    value = point.model.value()
+    floor = 1e2 * np.finfo(view.dtype).eps * max(abs(value), 1e-300)
+    step = 1.0
+    for _ in range(40):
+        y = point.y - point.y.dtype.type(step) * direction
+        if slope * step <= floor:  # values can no longer tell: let the gradient decide
+            trial = _at(view, x, y)
+            return trial if trial.norm < point.norm else None
+        try:
+            if view.lower_model(x, y).value() <= value - 1e-4 * step * slope:
+                return _at(view, x, y)
+        except NonFiniteOracleError:
+            pass
+        step /= 2
+    return None
+
+
+def _at(view: CountedProblem, x: Array, y: Array) -> _Point:
+    model = view.lower_model(x, y)
+    grad = model.grad_y()
+    return _Point(y, model, grad, _norm(grad))
+
+
+def _linear_solver(dim_y: int, tol: float) -> LinearSolver:
+    return Cholesky() if dim_y <= DIRECT_DIM else ConjugateGradient(max(1000, 2 * dim_y), max(tol, 1e-14))
+
+
+def _norm(a: Array) -> float:
+    return float(np.linalg.norm(a))

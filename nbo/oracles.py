@@ -1,0 +1,363 @@
+"""The counted view of a problem: every oracle call is counted by kind and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._validation import dimension, integer
+from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
+
+Array = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class OracleCounts:
+    """How often each kind of oracle was called, or over how many samples.
+
+    A block of k directions counts k products. Counts of one run add and subtract.
+
+    Attributes
+    ----------
+    upper_value, upper_grad, upper_hvp, upper_jvp : int
+        Oracles of f; `upper_grad` is the joint gradient.
+    lower_value, lower_grad_y, lower_grad_x, lower_hvp, lower_jvp : int
+        Oracles of g.
+    """
+
+    upper_value: int = 0
+    upper_grad: int = 0
+    upper_hvp: int = 0
+    upper_jvp: int = 0
+    lower_value: int = 0
+    lower_grad_y: int = 0
+    lower_grad_x: int = 0
+    lower_hvp: int = 0
+    lower_jvp: int = 0
+
+    def __add__(self, other: OracleCounts) -> OracleCounts:
+        if not isinstance(other, OracleCounts):
+            return NotImplemented
+        return OracleCounts(*(getattr(self, k) + getattr(other, k) for k in KINDS))
+
+    def __sub__(self, other: OracleCounts) -> OracleCounts:
+        if not isinstance(other, OracleCounts):
+            return NotImplemented
+        return OracleCounts(*(getattr(self, k) - getattr(other, k) for k in KINDS))
+
+    def __mul__(self, times: int) -> OracleCounts:
+        return OracleCounts(*(times * getattr(self, k) for k in KINDS))
+
+    __rmul__ = __mul__
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counts by kind.
+
+        Returns
+        -------
+        dict
+            Oracle name -> count, in a fixed order.
+        """
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        used = [f"{k}={v}" for k, v in self.as_dict().items() if v]
+        return ", ".join(used) or "no calls"
+
+
+#: The kinds of oracles, in the order of `OracleCounts`.
+KINDS = tuple(f.name for f in dataclasses.fields(OracleCounts))
+
+
+class NonFiniteOracleError(ArithmeticError):
+    """An oracle returned a NaN or an infinity.
+
+    Parameters
+    ----------
+    oracle : str
+        Which one.
+    moderate : bool
+        Whether its arguments were of ordinary size, so that the oracle itself is to blame.
+    """
+
+    def __init__(self, oracle: str, moderate: bool) -> None:
+        super().__init__(oracle, moderate)
+        self.oracle = oracle
+        self.moderate = moderate
+
+    def __str__(self) -> str:
+        return f"{self.oracle} returned a value that is not finite"
+
+
+class CountedProblem:
+    """A problem seen through a counter; solvers see nothing else of it.
+
+    Returned arrays are checked for shape, type and finiteness and copied, so that a problem may
+    reuse its buffers. Points are given to the problem as read-only arrays.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        The problem to count.
+
+    Attributes
+    ----------
+    dim_x, dim_y : int
+        As the problem's.
+    dtype : dtype
+        Of y, u and all lower-level vectors.
+    """
+
+    #: Arguments below this size cannot overflow an ordinary oracle.
+    MODERATE = 1e8
+
+    def __init__(self, problem: BilevelProblem) -> None:
+        if not isinstance(problem, BilevelProblem):
+            raise TypeError(f"problem: found {type(problem).__name__}; expected a BilevelProblem")
+        self.problem = problem
+        self.dim_x = dimension(problem, "dim_x")
+        self.dim_y = dimension(problem, "dim_y")
+        self.dtype = np.dtype(problem.dtype)
+        if self.dtype.kind != "f":
+            raise TypeError(f"problem.dtype: found {self.dtype}; expected a floating type")
+        self._sizes = _sample_sizes(problem)
+        self._calls = dict.fromkeys(KINDS, 0)
+
+    @property
+    def counts(self) -> OracleCounts:
+        """The calls so far, by kind."""
+        return OracleCounts(**self._calls)
+
+    @property
+    def samples(self) -> OracleCounts:
+        """The component samples that those calls went over (a problem that is no finite sum has one a level)."""
+        return OracleCounts(**{k: v * self._sizes[k.split("_")[0]] for k, v in self._calls.items()})
+
+    def upper_value(self, x: Array, y: Array) -> float:
+        """Return f(x, y), counted.
+
+        Parameters
+        ----------
+        x, y : ndarray
+            The point.
+
+        Returns
+        -------
+        float
+            The value.
+        """
+        self._calls["upper_value"] += 1
+        return self._number("upper_value", self.problem.upper_value(*frozen(x, y)), x, y)
+
+    def upper_grad(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Return grad_1 f, (m,) float64, and grad_2 f, (n,), counted once.
+
+        Parameters
+        ----------
+        x, y : ndarray
+            The point.
+
+        Returns
+        -------
+        tuple of ndarray
+            The two parts.
+        """
+        self._calls["upper_grad"] += 1
+        pair = self.problem.upper_grad(*frozen(x, y))
+        try:
+            first, second = pair
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"upper_grad: returned {type(pair).__name__}; expected a pair (grad_1 f, grad_2 f) of arrays of "
+                f"shapes ({self.dim_x},) and ({self.dim_y},)"
+            ) from None
+        return (
+            self._array("upper_grad (first part)", first, (self.dim_x,), np.dtype(np.float64), x, y),
+            self._array("upper_grad (second part)", second, (self.dim_y,), self.dtype, x, y),
+        )
+
+    def lower_model(self, x: Array, y: Array) -> CountedModel:
+        """Return the counted lower level around (x, y); no work.
+
+        Parameters
+        ----------
+        x, y : ndarray
+            The point.
+
+        Returns
+        -------
+        CountedModel
+            Its methods are counted here.
+        """
+        return CountedModel(self, self.problem.lower_model(*frozen(x, y)), x, y)
+
+    def _number(self, name: str, value: Any, *arguments: Array) -> float:
+        number = np.asarray(value)
+        if number.size != 1 or number.dtype.kind not in "fiu":
+            raise TypeError(
+                f"{name}: returned {type(value).__name__} of shape {number.shape} and type {number.dtype}; expected a number"
+            )
+        result = float(number.reshape(()))
+        if not np.isfinite(result):
+            raise NonFiniteOracleError(name, _moderate(*arguments))
+        return result
+
+    def _array(
+        self, name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *arguments: Array
+    ) -> Array:
+        found = np.asarray(value)
+        if found.shape != shape or found.dtype.kind not in "fiu":
+            raise ValueError(
+                f"{name}: returned an array of shape {found.shape} and type {found.dtype}; "
+                f"expected shape {shape} of real numbers"
+            )
+        result = np.array(found, dtype=dtype)
+        if not np.isfinite(result).all():
+            raise NonFiniteOracleError(name, _moderate(*arguments))
+        return result
+
+
+class CountedModel(LowerModel):
+    """A lower model whose products and gradients are counted and checked by its problem's view.
+
+    Parameters
+    ----------
+    view : CountedProblem
+        Where calls are counted.
+    model : LowerModel
+        What does the work.
+    x, y : ndarray
+        The point.
+    """
+
+    def __init__(self, view: CountedProblem, model: LowerModel, x: Array, y: Array) -> None:
+        super().__init__(view.problem, x, y)
+        self._view = view
+        self._model = model
+
+    def value(self) -> float:
+        """Return g(x, y), counted.
+
+        Returns
+        -------
+        float
+            The value.
+        """
+        self._view._calls["lower_value"] += 1
+        return self._view._number("lower_value", self._model.value(), self.x, self.y)
+
+    def grad_y(self) -> Array:
+        """Return grad_2 g, (n,), counted.
+
+        Returns
+        -------
+        ndarray
+            The gradient.
+        """
+        self._view._calls["lower_grad_y"] += 1
+        return self._vector("lower_grad_y", self._model.grad_y(), self._view.dim_y)
+
+    def grad_x(self) -> Array:
+        """Return grad_1 g, (m,) float64, counted.
+
+        Returns
+        -------
+        ndarray
+            The gradient.
+        """
+        self._view._calls["lower_grad_x"] += 1
+        return self._vector("lower_grad_x", self._model.grad_x(), self._view.dim_x, np.dtype(np.float64))
+
+    def grad_y_and_hvp(self, u: Array) -> tuple[Array, Array]:
+        """Return grad_2 g and H u, counted as one of each.
+
+        Parameters
+        ----------
+        u : ndarray
+            A direction, (n,).
+
+        Returns
+        -------
+        tuple of ndarray
+            The gradient and the product.
+        """
+        self._view._calls["lower_grad_y"] += 1
+        self._view._calls["lower_hvp"] += 1
+        gradient, product = self._model.grad_y_and_hvp(*frozen(u))
+        n = self._view.dim_y
+        return self._vector("lower_grad_y", gradient, n), self._vector("lower_hvp", product, n, None, u)
+
+    def hvp(self, V: Array) -> Array:
+        """Return H v for each row of `V`, counted once a row.
+
+        Parameters
+        ----------
+        V : ndarray
+            Directions, (k, n).
+
+        Returns
+        -------
+        ndarray
+            The products, (k, n).
+        """
+        self._view._calls["lower_hvp"] += V.shape[0]
+        return self._view._array(
+            "lower_hvp", self._model.hvp(*frozen(V)), V.shape, self._view.dtype, self.x, self.y, V
+        )
+
+    def jvp(self, u: Array) -> Array:
+        """Return J u, (m,) float64, counted.
+
+        Parameters
+        ----------
+        u : ndarray
+            A direction, (n,).
+
+        Returns
+        -------
+        ndarray
+            The product.
+        """
+        self._view._calls["lower_jvp"] += 1
+        return self._vector("lower_jvp", self._model.jvp(*frozen(u)), self._view.dim_x, np.dtype(np.float64), u)
+
+    def _vector(
+        self, name: str, value: Any, size: int, dtype: np.dtype[Any] | None = None, *directions: Array
+    ) -> Array:
+        dtype = self._view.dtype if dtype is None else dtype
+        return self._view._array(name, value, (size,), dtype, self.x, self.y, *directions)
+
+
+def frozen(*arrays: Array) -> list[Array]:
+    """Return read-only views, so that an oracle that writes into its arguments fails at once.
+
+    Parameters
+    ----------
+    *arrays : ndarray
+        What to protect.
+
+    Returns
+    -------
+    list of ndarray
+        The views.
+    """
+    views = [a.view() for a in arrays]
+    for view in views:
+        view.flags.writeable = False
+    return views
+
+
+def _moderate(*arguments: Array) -> bool:
+    return all(bool(np.abs(a).max(initial=0.0) < CountedProblem.MODERATE) for a in arguments)
+
+
+def _sample_sizes(problem: BilevelProblem) -> dict[str, int]:
+    if not isinstance(problem, FiniteSumProblem):
+        return {"upper": 1, "lower": 1}
+    return {
+        level: integer(f"problem.n_samples_{level}", getattr(problem, f"n_samples_{level}", None), minimum=1)
+        for level in ("upper", "lower")
+    }

@@ -1,0 +1,202 @@
+"""The penalty 1/2 sum_j e^{x_{k(j)}} y_j^2 with one log penalty a feature or group, and the prior on x."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._validation import real, vector
+
+Array = npt.NDArray[Any]
+
+#: e^x is evaluated at x clipped to this size, within the range of float64.
+LARGEST_EXPONENT = 700.0
+
+
+class ExponentialPenalty:
+    """r(x, y) = 1/2 sum_j e^{x_{k(j)}} y_j^2, where k(j) is the group of feature j.
+
+    Parameters
+    ----------
+    penalty : {"feature", "shared"} or array_like of int
+        One group a feature, one for all, or the group of each feature: ids 0 .. G-1, each used.
+    n_features : int
+        p.
+
+    Attributes
+    ----------
+    dim_x : int
+        G, the number of groups.
+    groups : ndarray of int
+        The group of each feature, (p,).
+    """
+
+    def __init__(self, penalty: Any, n_features: int) -> None:
+        self.groups = _groups(penalty, n_features)
+        self.dim_x = int(self.groups.max()) + 1
+        self._identity = self.dim_x == n_features and bool((self.groups == np.arange(n_features)).all())
+
+    def factors(self, x: Array) -> Array:
+        """Return e^{x_{k(j)}} for every feature.
+
+        Parameters
+        ----------
+        x : ndarray
+            Log penalties, (G,).
+
+        Returns
+        -------
+        ndarray
+            (p,), float64, finite for every finite x.
+        """
+        exponentials = np.exp(np.clip(x, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+        return exponentials if self._identity else exponentials[self.groups]
+
+    def value(self, x: Array, y: Array) -> float:
+        """Return r(x, y).
+
+        Parameters
+        ----------
+        x, y : ndarray
+            (G,) and (p,).
+
+        Returns
+        -------
+        float
+            The penalty.
+        """
+        wide = np.asarray(y, dtype=np.float64)
+        return float(self.factors(x) @ (wide * wide)) / 2
+
+    def hvp(self, x: Array, V: Array) -> Array:
+        """Return e^{x_{k(j)}} v_j, which for v = y is also the gradient in y.
+
+        Parameters
+        ----------
+        x : ndarray
+            (G,).
+        V : ndarray
+            (p,) or rows (k, p).
+
+        Returns
+        -------
+        ndarray
+            As `V`, of its type.
+        """
+        return (self.factors(x) * V).astype(V.dtype, copy=False)
+
+    def jvp(self, x: Array, y: Array, u: Array) -> Array:
+        """Return sum_{j in group} e^{x} y_j u_j for every group.
+
+        Parameters
+        ----------
+        x, y, u : ndarray
+            (G,), (p,), (p,).
+
+        Returns
+        -------
+        ndarray
+            (G,), float64.
+        """
+        terms = self.factors(x) * np.asarray(y, dtype=np.float64) * u
+        return terms if self._identity else np.bincount(self.groups, weights=terms, minlength=self.dim_x)
+
+    def group_norms(self, sizes: Array) -> Array:
+        """Return the Euclidean norm of `sizes` over every group.
+
+        Parameters
+        ----------
+        sizes : ndarray
+            One number a feature, (p,).
+
+        Returns
+        -------
+        ndarray
+            (G,).
+        """
+        return np.sqrt(np.bincount(self.groups, weights=sizes * sizes, minlength=self.dim_x))
+
+
+def _groups(penalty: Any, n_features: int) -> Array:
+    if isinstance(penalty, str):
+        if penalty == "feature":
+            return np.arange(n_features)
+        if penalty == "shared":
+            return np.zeros(n_features, dtype=np.int64)
+        raise ValueError(f"penalty: found {penalty!r}; expected 'feature', 'shared' or an array of group ids")
+    ids = np.asarray(penalty)
+    if ids.dtype.kind not in "iu" or ids.shape != (n_features,):
+        raise ValueError(
+            f"penalty: found an array of shape {ids.shape} and type {ids.dtype}; expected 'feature', 'shared' or "
+            f"{n_features} integer group ids, one a feature"
+        )
+    used = np.unique(ids)
+    if not np.array_equal(used, np.arange(used.size)):
+        raise ValueError(
+            f"penalty: found group ids from {used[0]} to {used[-1]}, {used.size} different; expected 0 .. G-1, each used"
+        )
+    return ids.astype(np.int64)
+
+
+class GaussianPrior:
+    """sum_j (x_j - center_j)^2 / (2 scale^2 n_val), which keeps many penalties from overfitting validation data.
+
+    Parameters
+    ----------
+    prior : pair or None
+        (center, scale): a number or (m,), and a positive number; None is no prior.
+    dim_x : int
+        m.
+    n_val : float
+        The sum of the validation weights.
+
+    Attributes
+    ----------
+    curvature : float
+        1/(scale^2 n_val); zero without a prior.
+    """
+
+    def __init__(self, prior: Any, dim_x: int, n_val: float) -> None:
+        self.center, self.curvature = np.zeros(dim_x), 0.0
+        if prior is None:
+            return
+        try:
+            center, scale = prior
+        except (TypeError, ValueError):
+            raise TypeError(f"prior: found {prior!r}; expected None or a pair (center, scale)") from None
+        if np.ndim(center) == 0:
+            center = np.full(dim_x, real("prior (center)", center))
+        self.center = vector("prior (center)", center, dim_x, np.float64, "dim_x")
+        self.curvature = 1 / (real("prior (scale)", scale, positive=True) ** 2 * n_val)
+
+    def value(self, x: Array) -> float:
+        """Return the prior's value.
+
+        Parameters
+        ----------
+        x : ndarray
+            (m,).
+
+        Returns
+        -------
+        float
+            At least 0.
+        """
+        return self.curvature / 2 * float(np.sum((x - self.center) ** 2)) if self.curvature else 0.0
+
+    def grad(self, x: Array) -> Array:
+        """Return the prior's gradient.
+
+        Parameters
+        ----------
+        x : ndarray
+            (m,).
+
+        Returns
+        -------
+        ndarray
+            (m,).
+        """
+        return self.curvature * (x - self.center)

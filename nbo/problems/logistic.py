@@ -1,0 +1,250 @@
+"""Penalised binary logistic regression whose log penalties are tuned on validation data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._validation import box
+from nbo.problem import FiniteSumProblem, LowerModel
+from nbo.problems._data import Batch, binary_labels, design_matrix, row_norms, rows, same_columns, spectral_norm
+from nbo.problems._fingerprint import fingerprint
+from nbo.problems._penalty import ExponentialPenalty, GaussianPrior
+from nbo.theory.constants import ProblemConstants
+
+if TYPE_CHECKING:
+    from nbo.kernels.logistic import LogisticMean
+
+Array = npt.NDArray[Any]
+
+
+class BinaryLogistic(FiniteSumProblem):
+    """Log penalties x of a logistic model y, tuned on validation data.
+
+    g = (1/n) sum_i log(1 + exp(-b_i a_i'y)) + 1/2 sum_j e^{x_{k(j)}} y_j^2 over training rows, and
+    f = the mean loss on validation rows, plus the prior if there is one. J u is
+    sum_{j in group} e^{x} y_j u_j. A full-batch `grad_y_and_hvp` is one pass over A that stores the
+    curvature weights, and `hvp` another pass for up to two directions.
+
+    In scikit-learn's units, e^x = 1/(C n).
+
+    Parameters
+    ----------
+    A : array_like or sparse
+        Training rows, (n, p): dense, CSR or CSC, float64 or float32 (others become float64), read-only
+        and memory-mapped arrays included. Dense C-ordered and CSR data are not copied.
+    b : array_like
+        Training labels -1/+1, (n,); both must occur.
+    A_val : array_like or sparse
+        Validation rows, (n_val, p).
+    b_val : array_like
+        Validation labels, (n_val,).
+    penalty : {"feature", "shared"} or array_like of int
+        One log penalty a feature (dim_x = p), one for all (dim_x = 1), or a group id a feature.
+    prior : pair, optional
+        (center, scale): adds sum (x - center)^2 / (2 scale^2 n_val) to f. Without one, many penalties
+        overfit the validation data.
+    bounds : pair, optional
+        Bounds of x; ``(-ln n - 9.2, 12)`` by default, C between about e^{-12} and 1e4.
+
+    Attributes
+    ----------
+    dim_x, dim_y : int
+        The numbers of penalties and of features.
+    n_samples_upper, n_samples_lower : int
+        n_val and n.
+    dtype : dtype
+        The data's.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For bad data, labels or settings, with the argument's name.
+
+    Examples
+    --------
+    >>> import nbo, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> A, A_val = rng.standard_normal((60, 3)), rng.standard_normal((40, 3))
+    >>> b, b_val = np.sign(A[:, 0] + 0.3), np.sign(A_val[:, 0] + 0.3)
+    >>> problem = nbo.problems.BinaryLogistic(A, b, A_val, b_val, penalty="shared")
+    >>> problem.dim_x, problem.dim_y
+    (1, 3)
+    """
+
+    def __init__(
+        self,
+        A: Any,
+        b: npt.ArrayLike,
+        A_val: Any,
+        b_val: npt.ArrayLike,
+        *,
+        penalty: Any = "feature",
+        prior: Any = None,
+        bounds: Any = None,
+    ) -> None:
+        self.A = design_matrix("A", A)
+        self.A_val = same_columns(self.A, design_matrix("A_val", A_val))
+        self.n_samples_lower, self.dim_y = self.A.shape
+        self.n_samples_upper = self.A_val.shape[0]
+        self.dtype = self.A.dtype
+        self.b = binary_labels("b", b, self.n_samples_lower, self.dtype, both=True)
+        self.b_val = binary_labels("b_val", b_val, self.n_samples_upper, self.dtype, both=False)
+        self._penalty = ExponentialPenalty(penalty, self.dim_y)
+        self.dim_x = self._penalty.dim_x
+        self._prior = GaussianPrior(prior, self.dim_x, float(self.n_samples_upper))
+        default = (-np.log(self.n_samples_lower) - 9.2, 12.0)
+        self.bounds = box("bounds", default if bounds is None else bounds, self.dim_x)
+        self._lower = _mean(self.A, self.b, None)
+        self._upper = _mean(self.A_val, self.b_val, None)
+
+    def upper_value(self, x: Array, y: Array, batch: Batch = None) -> float:
+        """Return f; see `BilevelProblem.upper_value`."""
+        return self._upper_term(batch).value(y) + self._prior.value(x)
+
+    def upper_grad(self, x: Array, y: Array, batch: Batch = None) -> tuple[Array, Array]:
+        """Return grad_1 f and grad_2 f; see `BilevelProblem.upper_grad`."""
+        return self._prior.grad(x), self._upper_term(batch).gradient(y)[0]
+
+    def upper_hvp(self, x: Array, y: Array, v: Array, batch: Batch = None) -> Array:
+        """Return nabla_22^2 f v; see `BilevelProblem.upper_hvp`."""
+        return self._upper_term(batch).gradient_and_hvp(y, v)[1]
+
+    def upper_jvp(self, x: Array, y: Array, u: Array, batch: Batch = None) -> Array:
+        """Return zero; see `BilevelProblem.upper_jvp`."""
+        return np.zeros(self.dim_x)
+
+    def lower_value(self, x: Array, y: Array, batch: Batch = None) -> float:
+        """Return g; see `BilevelProblem.lower_value`."""
+        return PenalisedModel(self._lower_term(batch), self._penalty, x, y).value()
+
+    def lower_grad_y(self, x: Array, y: Array, batch: Batch = None) -> Array:
+        """Return grad_2 g; see `BilevelProblem.lower_grad_y`."""
+        return PenalisedModel(self._lower_term(batch), self._penalty, x, y).grad_y()
+
+    def lower_grad_x(self, x: Array, y: Array, batch: Batch = None) -> Array:
+        """Return grad_1 g, half of J y; see `BilevelProblem.lower_grad_x`."""
+        return self._penalty.jvp(x, y, y) / 2
+
+    def lower_hvp(self, x: Array, y: Array, v: Array, batch: Batch = None) -> Array:
+        """Return H v; see `BilevelProblem.lower_hvp`."""
+        return PenalisedModel(self._lower_term(batch), self._penalty, x, y).grad_y_and_hvp(v)[1]
+
+    def lower_jvp(self, x: Array, y: Array, u: Array, batch: Batch = None) -> Array:
+        """Return J u; see `BilevelProblem.lower_jvp`."""
+        return self._penalty.jvp(x, y, u)
+
+    def lower_model(self, x: Array, y: Array) -> LowerModel:
+        """Return the lower level around one point, whose methods share passes; see `BilevelProblem.lower_model`."""
+        return PenalisedModel(self._lower, self._penalty, x, y)
+
+    def _lower_term(self, batch: Batch) -> LogisticMean:
+        return self._lower if batch is None else _mean(self.A, self.b, batch)
+
+    def _upper_term(self, batch: Batch) -> LogisticMean:
+        return self._upper if batch is None else _mean(self.A_val, self.b_val, batch)
+
+    def constants(self, bounds: Any = None) -> ProblemConstants:
+        """Return constants valid in the tube |y - y*(x)| <= mu/(2 L_g2) over a box of x.
+
+        Parameters
+        ----------
+        bounds : pair, optional
+            The box of x; the problem's bounds by default.
+
+        Returns
+        -------
+        ProblemConstants
+            Bounds from the spectral norms of the data.
+
+        Raises
+        ------
+        ValueError
+            If the box is not finite.
+        """
+        lower, upper = box("bounds", self.bounds if bounds is None else bounds, self.dim_x)
+        if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
+            raise ValueError("bounds: found an infinite bound; the constants of an exponential penalty need a finite box")
+        mu, top = float(np.exp(lower.min())), float(np.exp(upper.max()))
+        n, n_val = self.A.shape[0], self.A_val.shape[0]
+        curvature = spectral_norm(self.A) ** 2 / n
+        norms, norms_val = row_norms(self.A), row_norms(self.A_val)
+        radius = min(np.sqrt(2 * np.log(2) / mu), np.linalg.norm(self.A.T @ self.b) / (2 * n * mu)) + mu / (2 * top)
+        slopes = self._penalty.group_norms(np.asarray(abs(self.A).mean(axis=0), dtype=np.float64).ravel())
+        L12 = min(slopes.max() + mu / 2, top * radius)
+        third = norms.max() * curvature / (6 * np.sqrt(3))
+        size_val = spectral_norm(self.A_val)
+        farthest = np.maximum(np.abs(lower - self._prior.center), np.abs(upper - self._prior.center))
+        return ProblemConstants(
+            mu=mu,
+            L_g1=float(max(curvature / 4 + top, L12)),
+            L_g2=float(max(np.hypot(third, top), np.hypot(top, L12))),
+            L_f0=size_val / np.sqrt(n_val),
+            L_f1=max(size_val**2 / (4 * n_val), self._prior.curvature),
+            C_f0=self._prior.curvature * float(np.linalg.norm(farthest)),
+            sigma_f1=float(np.sqrt(np.mean(norms_val**2))),
+            sigma_g1=float(np.sqrt(np.mean(norms**2))),
+            sigma_g2=float(np.sqrt(np.mean(norms**4) / 16)),
+        )
+
+    def fingerprint(self) -> str:
+        """Return a hash of data and settings; see `BilevelProblem.fingerprint`."""
+        settings = (self._penalty.groups, self._prior.center, self._prior.curvature, *self.bounds)
+        return fingerprint(type(self), self.A, self.b, self.A_val, self.b_val, *settings)
+
+
+def _mean(A: Any, b: Array, batch: Batch) -> LogisticMean:
+    from nbo.kernels.logistic import LogisticMean  # the compiler is imported only for problems that need it
+
+    return LogisticMean(rows(A, batch), rows(b, batch))
+
+
+class PenalisedModel(LowerModel):
+    """A mean loss plus an exponential penalty around one point; curvature weights are stored by the first pass.
+
+    Parameters
+    ----------
+    term : LogisticMean
+        The data term.
+    penalty : ExponentialPenalty
+        The penalty.
+    x, y : ndarray
+        The point.
+    """
+
+    def __init__(self, term: LogisticMean, penalty: ExponentialPenalty, x: Array, y: Array) -> None:
+        self.x, self.y = x, y
+        self._term, self._penalty = term, penalty
+        self._weights: Array | None = None
+
+    def value(self) -> float:
+        """Return g; see `LowerModel.value`."""
+        return self._term.value(self.y) + self._penalty.value(self.x, self.y)
+
+    def grad_y(self) -> Array:
+        """Return grad_2 g in one pass; see `LowerModel.grad_y`."""
+        gradient, self._weights = self._term.gradient(self.y)
+        return gradient + self._penalty.hvp(self.x, self.y)
+
+    def grad_x(self) -> Array:
+        """Return grad_1 g without a pass; see `LowerModel.grad_x`."""
+        return self._penalty.jvp(self.x, self.y, self.y) / 2
+
+    def grad_y_and_hvp(self, u: Array) -> tuple[Array, Array]:
+        """Return grad_2 g and H u in one pass; see `LowerModel.grad_y_and_hvp`."""
+        gradient, product, self._weights = self._term.gradient_and_hvp(self.y, u)
+        return gradient + self._penalty.hvp(self.x, self.y), product + self._penalty.hvp(self.x, u)
+
+    def hvp(self, V: Array) -> Array:
+        """Return H v for each row with the stored weights; see `LowerModel.hvp`."""
+        if self._weights is None:
+            if V.shape[0] == 1:
+                return self.grad_y_and_hvp(V[0])[1][None]
+            self._weights = self._term.gradient(self.y)[1]
+        return self._term.hvp(self._weights, V) + self._penalty.hvp(self.x, V)
+
+    def jvp(self, u: Array) -> Array:
+        """Return J u without a pass; see `LowerModel.jvp`."""
+        return self._penalty.jvp(self.x, self.y, u)

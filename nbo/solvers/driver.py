@@ -1,0 +1,338 @@
+"""The loop around every deterministic method: evaluation, time, callbacks, statuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import OptimizeResult
+
+from nbo._clock import compilation
+from nbo.oracles import CountedProblem, NonFiniteOracleError
+from nbo.result import BilevelResult, EvaluatedIterate, HistoryRecorder, Status
+
+Array = npt.NDArray[Any]
+NORMS = (np.nan, np.nan, np.nan)
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Everything that a method needs to go on.
+
+    Attributes
+    ----------
+    nit : int
+        Iterations done.
+    x, y, u : ndarray
+        The iterate.
+    d_x : ndarray or None
+        The last hypergradient estimate.
+    norms : tuple of float
+        Projected hypergradient norm, |grad_2 g| and |H u - grad_2 f|, of the last iteration.
+    memory : dict
+        What the method keeps besides.
+    """
+
+    nit: int
+    x: Array
+    y: Array
+    u: Array
+    d_x: Array | None = None
+    norms: tuple[float, float, float] = NORMS
+    memory: Any = dataclasses.field(default_factory=dict)
+
+
+class Stepper(Protocol):
+    """What the driver needs of a method."""
+
+    def step(self, view: CountedProblem, state: State, project: Callable[[Array], Array]) -> State:
+        """Return the state after one more iteration."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """When a run ends and how often it evaluates.
+
+    Attributes
+    ----------
+    tol : float
+        On the projected hypergradient norm, the lower gradient norm and the adjoint residual.
+    max_iter : int
+        Iterations.
+    max_time : float
+        Seconds of solver time.
+    eval_every : int
+        Iterations between two evaluations.
+    """
+
+    tol: float
+    max_iter: int
+    max_time: float
+    eval_every: int
+
+
+class Stop(Exception):
+    """Ends the loop with a status and a message."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(status, message)
+        self.status = status
+        self.message = message
+
+
+class Run:
+    """One run of a method on a problem.
+
+    Parameters
+    ----------
+    view : CountedProblem
+        What the method calls.
+    evaluation : CountedProblem
+        What reporting calls.
+    start : State
+        The first iterate.
+    project : callable
+        The projection onto the feasible set of x.
+    limits : Limits
+        When to end.
+    callback : callable or None
+        As in `nbo.minimize`.
+    """
+
+    #: An upper value this many times above the size of the first one counts as divergence.
+    EXPLOSION = 1e12
+
+    def __init__(
+        self,
+        view: CountedProblem,
+        evaluation: CountedProblem,
+        start: State,
+        project: Callable[[Array], Array],
+        limits: Limits,
+        callback: Callable[..., Any] | None,
+    ) -> None:
+        self.view, self.evaluation, self.state = view, evaluation, start
+        self.project, self.limits = project, limits
+        self.callback = callback
+        self.recorder = HistoryRecorder()
+        self.seconds = 0.0
+        self.compile_start = compilation.seconds
+        self.fun = np.nan
+        self.evaluated_at = -1
+        self.best: EvaluatedIterate | None = None
+        self.first_value = np.nan
+
+    def execute(self, stepper: Stepper) -> BilevelResult:
+        """Iterate until something ends the run.
+
+        Parameters
+        ----------
+        stepper : Stepper
+            The method.
+
+        Returns
+        -------
+        BilevelResult
+            The outcome.
+
+        Raises
+        ------
+        ValueError
+            If an oracle is not finite at the start.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._evaluate_start()
+            try:
+                while True:
+                    self._check_limits()
+                    self._iterate(stepper)
+            except Stop as stop:
+                status, message = stop.status, stop.message
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+                message = f"interrupted after {self.state.nit} iterations; x, y, u are the last completed iterate"
+            return self._result(status, message)
+
+    def _evaluate_start(self) -> None:
+        try:
+            self._evaluate()
+        except NonFiniteOracleError as error:
+            raise ValueError(f"{error} at the starting point (x0, y0); expected a finite number") from error
+        self.first_value = self.fun
+
+    def _check_limits(self) -> None:
+        nit = self.state.nit
+        if nit >= self.limits.max_iter:
+            norm = self.state.norms[0]
+            raise Stop(
+                Status.ITERATION_LIMIT,
+                f"stopped at the iteration limit ({nit}) with hypergrad_norm = {norm:.3g} and tol = "
+                f"{self.limits.tol:g}; raise max_iter or start from this result",
+            )
+        if self.seconds >= self.limits.max_time:
+            raise Stop(
+                Status.TIME_LIMIT,
+                f"stopped at the time limit ({self.limits.max_time:g} s of solver time) after {nit} iterations; "
+                "raise max_time or start from this result",
+            )
+
+    def _iterate(self, stepper: Stepper) -> None:
+        """Do one iteration, evaluate if it is due, and test for convergence."""
+        start, compiled = time.perf_counter(), compilation.seconds
+        try:
+            state = stepper.step(self.view, self.state, self.project)
+        except NonFiniteOracleError as error:
+            self._blame(error)
+        finally:
+            self.seconds += max(0.0, time.perf_counter() - start - (compilation.seconds - compiled))
+        if not all(np.isfinite(a).all() for a in (state.x, state.y, state.u)):
+            raise self._divergence("an iterate is not finite")
+        self.state = state
+        if state.nit % self.limits.eval_every == 0:
+            try:
+                self._evaluate()
+            except NonFiniteOracleError as error:
+                raise self._divergence(str(error)) from error
+            self._check_value()
+            self._call_back()
+        self._check_convergence()
+
+    def _blame(self, error: NonFiniteOracleError) -> NoReturn:
+        """Tell a faulty oracle (not finite at ordinary arguments from the start) from divergence."""
+        if self.state.nit == 0 and error.moderate:
+            raise ValueError(
+                f"{error} in the first iteration, at finite arguments of ordinary size; expected finite numbers"
+            ) from error
+        raise self._divergence(str(error)) from error
+
+    def _divergence(self, what: str) -> Stop:
+        return Stop(
+            Status.DIVERGED,
+            f"diverged after {self.state.nit} iterations ({what}); x, y, u are the best finite iterate; "
+            "use smaller step_size and inner_step_size, or leave them out",
+        )
+
+    def _check_value(self) -> None:
+        if abs(self.fun) > self.EXPLOSION * (1 + abs(self.first_value)):
+            raise self._divergence(f"the upper value grew to {self.fun:.3g}")
+
+    def _check_convergence(self) -> None:
+        norms = self.state.norms
+        if max(norms) <= self.limits.tol:
+            raise Stop(
+                Status.CONVERGED,
+                f"converged in {self.state.nit} iterations: hypergrad_norm = {norms[0]:.3g}, lower_grad_norm = "
+                f"{norms[1]:.3g} and adjoint_residual = {norms[2]:.3g} are at most tol = {self.limits.tol:g}",
+            )
+
+    def _evaluate(self) -> None:
+        """Compute f at the current iterate, record the row and keep the best."""
+        s = self.state
+        self.fun = self.evaluation.upper_value(s.x, s.y)
+        self.evaluated_at = s.nit
+        self.recorder.add(s.nit, self.seconds, self.fun, s.norms, self.view.counts)
+        if self.best is None or self.fun < self.best.fun:
+            self.best = EvaluatedIterate(*_copies(s.x, s.y, s.u), self.fun, s.nit)
+
+    def _call_back(self) -> None:
+        if self.callback is None:
+            return
+        try:
+            stopped = call_back(self.callback, self._intermediate)
+        except StopIteration:
+            stopped = True
+        if stopped:
+            raise Stop(
+                Status.STOPPED,
+                f"stopped by the callback after {self.state.nit} iterations; x, y, u are the last iterate",
+            )
+
+    def _intermediate(self) -> OptimizeResult:
+        s = self.state
+        x, y, u = _copies(s.x, s.y, s.u)
+        return OptimizeResult(
+            x=x,
+            y=y,
+            u=u,
+            fun=self.fun,
+            jac=None if s.d_x is None else s.d_x.copy(),
+            nit=s.nit,
+            counts=self.view.counts,
+            hypergrad_norm=s.norms[0],
+            lower_grad_norm=s.norms[1],
+            adjoint_residual=s.norms[2],
+            seconds=self.seconds,
+        )
+
+    def _result(self, status: Status, message: str) -> BilevelResult:
+        assert self.best is not None
+        s = self.state
+        x, y, u = _copies(s.x, s.y, s.u)
+        if status is not Status.DIVERGED and self.evaluated_at != s.nit:
+            status, message = self._evaluate_last(status, message)
+        if status is Status.DIVERGED:
+            x, y, u, self.fun = self.best[:4]
+        return BilevelResult(
+            x=x.copy(),
+            y=y.copy(),
+            u=u.copy(),
+            fun=self.fun,
+            jac=np.full(s.x.shape, np.nan) if s.d_x is None else s.d_x.copy(),
+            best=self.best,
+            success=status is Status.CONVERGED,
+            status=status,
+            message=message,
+            nit=s.nit,
+            counts=self.view.counts,
+            samples=self.view.samples,
+            evaluation_counts=self.evaluation.counts,
+            history=self.recorder.finish(),
+            hypergrad_norm=s.norms[0],
+            lower_grad_norm=s.norms[1],
+            adjoint_residual=s.norms[2],
+            seconds=self.seconds,
+            compile_seconds=compilation.seconds - self.compile_start,
+        )
+
+    def _evaluate_last(self, status: Status, message: str) -> tuple[Status, str]:
+        """Evaluate a final iterate that is off the evaluation grid or whose evaluation was interrupted."""
+        try:
+            self._evaluate()
+        except NonFiniteOracleError as error:
+            stop = self._divergence(str(error))
+            return stop.status, stop.message
+        return status, message
+
+
+def _copies(*arrays: Array) -> tuple[Array, ...]:
+    return tuple(np.array(a, dtype=np.float64) for a in arrays)
+
+
+def call_back(callback: Callable[..., Any], intermediate: Callable[[], OptimizeResult]) -> bool:
+    """Call a callback as SciPy does and tell whether it asks to stop.
+
+    Parameters
+    ----------
+    callback : callable
+        With one parameter named ``intermediate_result`` it gets the `OptimizeResult` by keyword,
+        else a copy of x.
+    intermediate : callable
+        Makes the result.
+
+    Returns
+    -------
+    bool
+        Whether it returned something true.
+    """
+    try:
+        wants_result = set(inspect.signature(callback).parameters) == {"intermediate_result"}
+    except (TypeError, ValueError):  # some built-in callables have no signature
+        wants_result = False
+    result = intermediate()
+    answer = callback(intermediate_result=result) if wants_result else callback(result.x)
+    return bool(answer) if np.ndim(answer) == 0 else False

@@ -1,0 +1,549 @@
+"""The paper's deterministic family: inexact Newton directions for y and u from one Hessian (Algorithm 1)."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._validation import choice, integer
+from nbo.linear_solvers import (
+    BlockConjugateGradient,
+    Chebyshev,
+    Cholesky,
+    ConjugateGradient,
+    GradientDescent,
+    LanczosSubspace,
+    LinearSolution,
+    LinearSolver,
+    validate_spectrum,
+)
+from nbo.oracles import CountedProblem, OracleCounts
+from nbo.problem import LowerModel
+from nbo.schedules import Schedule, validate_schedule
+from nbo.solvers.base import DeterministicSolver
+from nbo.solvers.driver import State
+from nbo.step_sizes import Directions, InnerStep, Memory, estimate_spectrum
+
+Array = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NewtonSolver(DeterministicSolver):
+    """The Newton-based framework (paper, Algorithm 1): one inner solver for both directions.
+
+    At the old (x, y, u): v ~ H^{-1} grad_2 g and w ~ H^{-1} (H u - grad_2 f), then
+    x <- x - alpha (grad_1 f - J u), y <- y - v, u <- u - w (Jacobi order, errata E7).
+
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+    eval_every : int
+        Iterations between two evaluations of f.
+    variant : {"old-point", "newton-point"}
+        Where d_x is evaluated: at the old (y, u), or at (y - v, u - w) (paper, Section 2.1), which
+        costs a second upper_grad.
+    """
+
+    variant: str = "old-point"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("variant", self.variant, ("old-point", "newton-point"))
+
+    @abc.abstractmethod
+    def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
+        """Return the inner solver of iteration `k`.
+
+        Parameters
+        ----------
+        k : int
+            The iteration.
+        model : LowerModel
+            For estimates of the spectrum of H.
+        memory : mapping
+            What earlier iterations left.
+
+        Returns
+        -------
+        solver : LinearSolver
+            It starts from zero.
+        memory : mapping
+            To pass on.
+        """
+
+    @abc.abstractmethod
+    def products(self, dim_y: int) -> int:
+        """Return the most Hessian-vector products that the inner solver takes for both directions.
+
+        Parameters
+        ----------
+        dim_y : int
+            n.
+
+        Returns
+        -------
+        int
+            Without the one in H u - grad_2 f.
+        """
+
+    def observe(self, solution: LinearSolution, residual_grew: bool, memory: Memory) -> Memory:
+        """Learn from an inner solution; by default nothing.
+
+        Parameters
+        ----------
+        solution : LinearSolution
+            Of this iteration.
+        residual_grew : bool
+            Whether |H u - grad_2 f| is larger than an iteration ago.
+        memory : mapping
+            What `linear_solver` returned.
+
+        Returns
+        -------
+        mapping
+            To pass on.
+        """
+        return memory
+
+    def directions(self, view: CountedProblem, state: State) -> Directions:
+        """Compute the Newton directions and d_x; see the class.
+
+        Parameters
+        ----------
+        view : CountedProblem
+            The oracles.
+        state : State
+            The current iterate.
+
+        Returns
+        -------
+        Directions
+            What the upper step needs.
+        """
+        x, y, u = state.x, state.y, state.u
+        model = view.lower_model(x, y)
+        d_y, product = model.grad_y_and_hvp(u)
+        grad_1, grad_2 = view.upper_grad(x, y)
+        d_u = product - grad_2
+        solver, memory = self.linear_solver(state.nit, model, state.memory)
+        solution = solver.solve(model.hvp, np.stack([d_y, d_u]))
+        residual = _norm(d_u)
+        memory = self.observe(solution, residual > state.norms[2], memory)
+        v, w = solution.solution
+        y_new, u_new = y - v, u - w
+        norms = (_norm(d_y), residual, _norm(grad_2))
+        if self.variant == "old-point":
+            correction = float(np.vdot(u, d_y))
+            d_x = grad_1 - model.jvp(u)
+            return Directions(d_x, y_new, u_new, y, w, *norms, correction, abs(correction), memory)
+        d_x = view.upper_grad(x, y_new)[0] - view.lower_model(x, y_new).jvp(u_new)
+        # grad_2 g(x, y - v) is the linear residual up to second order, of which only the norm is known
+        error = _norm(u_new) * float(solution.residual_norms[0])
+        return Directions(d_x, y_new, u_new, y_new, w, *norms, 0.0, error, memory)
+
+    def cost_per_iteration(self, dim_y: int) -> OracleCounts:
+        """Return the oracle calls of one iteration with given step sizes.
+
+        Parameters
+        ----------
+        dim_y : int
+            n.
+
+        Returns
+        -------
+        OracleCounts
+            1 lower_grad_y, 1 upper_grad (2 for the newton-point variant), 1 lower_jvp and
+            1 + `products` lower_hvp.
+        """
+        joint = 1 if self.variant == "old-point" else 2
+        return OracleCounts(upper_grad=joint, lower_grad_y=1, lower_hvp=1 + self.products(dim_y), lower_jvp=1)
+
+
+def _norm(a: Array) -> float:
+    return float(np.linalg.norm(a))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NBOGD(NewtonSolver):
+    """NBO-GD (paper, Algorithms 2 and 3): T + 1 gradient steps from zero for each direction.
+
+    v <- (I - gamma H) v + gamma grad_2 g, the same for w; the first step needs no product. With
+    T = 0 it is the single-loop method (SOBA's deterministic form). Costs per iteration:
+    1 lower_grad_y, 1 upper_grad, 1 lower_jvp, 2 T + 1 lower_hvp (errata A1, A2).
+
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+    eval_every : int
+        Iterations between two evaluations of f.
+    variant : {"old-point", "newton-point"}
+        Where d_x is evaluated.
+    inner_step_size : float or callable, optional
+        gamma, or a schedule; left out, 1/lambda_max(H) by 8 Lanczos steps (counted), renewed at most
+        every 10 iterations.
+    n_inner : int
+        T; 1 in the paper's experiments.
+    """
+
+    name: ClassVar[str] = "nbo-gd"
+    description: ClassVar[str] = "Newton directions by T+1 gradient steps (paper, Algorithms 2-3)"
+    inner_step_size: Schedule | None = None
+    n_inner: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.inner_step_size is not None:
+            validate_schedule("inner_step_size", self.inner_step_size)
+        integer("n_inner", self.n_inner)
+
+    def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
+        """Return gradient descent with this iteration's gamma.
+
+        Parameters
+        ----------
+        k : int
+            The iteration.
+        model : LowerModel
+            For the estimate of lambda_max(H).
+        memory : mapping
+            What earlier iterations left.
+
+        Returns
+        -------
+        solver : GradientDescent
+            With T + 1 steps.
+        memory : mapping
+            To pass on.
+        """
+        n, dtype = model.y.shape[0], model.y.dtype
+        gamma, memory = InnerStep(self.inner_step_size).at(k, model.hvp, n, dtype, memory)
+        return GradientDescent(gamma, self.n_inner + 1), memory
+
+    def observe(self, solution: LinearSolution, residual_grew: bool, memory: Memory) -> Memory:
+        """Shorten an estimated gamma that enlarged a residual.
+
+        Parameters
+        ----------
+        solution : LinearSolution
+            Of this iteration.
+        residual_grew : bool
+            The only sign there is when T = 0.
+        memory : mapping
+            What `linear_solver` returned.
+
+        Returns
+        -------
+        mapping
+            To pass on.
+        """
+        suspect = self.n_inner == 0 and residual_grew
+        return InnerStep(self.inner_step_size).observe(memory, solution.enlarged, suspect)
+
+    def products(self, dim_y: int) -> int:
+        """Return 2 T.
+
+        Parameters
+        ----------
+        dim_y : int
+            Unused.
+
+        Returns
+        -------
+        int
+            Products for v and w.
+        """
+        return 2 * self.n_inner
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KrylovNewtonSolver(NewtonSolver):
+    """Newton directions by T + 1 steps of a solver that needs no step size.
+
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+    eval_every : int
+        Iterations between two evaluations of f.
+    variant : {"old-point", "newton-point"}
+        Where d_x is evaluated.
+    n_inner : int
+        T; 10 by default, which serves the adaptive step well (the paper's theory asks for
+        T = Theta(sqrt kappa log kappa)).
+    """
+
+    n_inner: int = 10
+    solver_class: ClassVar[type[Any]]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        integer("n_inner", self.n_inner)
+
+    def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
+        """Return the solver with T + 1 steps.
+
+        Parameters
+        ----------
+        k : int
+            The iteration.
+        model : LowerModel
+            Unused.
+        memory : mapping
+            Passed on.
+
+        Returns
+        -------
+        solver : LinearSolver
+            With T + 1 steps.
+        memory : mapping
+            As given.
+        """
+        return self.solver_class(self.n_inner + 1), memory
+
+    def products(self, dim_y: int) -> int:
+        """Return 2 (T + 1).
+
+        Parameters
+        ----------
+        dim_y : int
+            Unused.
+
+        Returns
+        -------
+        int
+            The most products for v and w; fewer when a right-hand side is solved early.
+        """
+        return 2 * (self.n_inner + 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NBOCG(KrylovNewtonSolver):
+    """NBO-CG (paper, Remark 2.1): T + 1 conjugate gradient steps for each direction, independently.
+
+    Costs per iteration: 1 lower_grad_y, 1 upper_grad, 1 lower_jvp, 2 (T + 1) + 1 lower_hvp, fewer
+    when a right-hand side is solved to a relative residual of 1e-14 (errata A3).
+
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+    eval_every : int
+        Iterations between two evaluations of f.
+    variant : {"old-point", "newton-point"}
+        Where d_x is evaluated.
+    n_inner : int
+        T; 10 by default.
+    """
+
+    name: ClassVar[str] = "nbo-cg"
+    description: ClassVar[str] = "Newton directions by T+1 conjugate gradient steps (paper, Remark 2.1)"
+    solver_class: ClassVar[type[Any]] = ConjugateGradient
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NBOLanczos(KrylovNewtonSolver):
+    """NBO with the subspace solution in the Krylov space of dimension T + 1 of each right-hand side.
+
+    Equal to NBO-CG in exact arithmetic, steadier for many steps (full reorthogonalisation). Costs
+    per iteration as NBO-CG (paper, Remark 2.1).
+
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+    eval_every : int
+        Iterations between two evaluations of f.
+    variant : {"old-point", "newton-point"}
+        Where d_x is evaluated.
+    n_inner : int
+        T; 10 by default.
+    """
+
+    name: ClassVar[str] = "nbo-lanczos"
+    description: ClassVar[str] = "Newton directions in Krylov subspaces of dimension T+1 (paper, Remark 2.1)"
+    solver_class: ClassVar[type[Any]] = LanczosSubspace
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NBOBlockCG(KrylovNewtonSolver):
+    """NBO with block conjugate gradients: one Krylov space shared by both right-hand sides.
+
+    Converges no slower than NBO-CG for the same products; not analysed in the paper (errata A3).
+    Costs per iteration as NBO-CG, fewer when the right-hand sides become dependent.
+
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+    eval_every : int
+        Iterations between two evaluations of f.
+    variant : {"old-point", "newton-point"}
+        Where d_x is evaluated.
+    n_inner : int
+        T; 10 by default.
+    """
+
+    name: ClassVar[str] = "nbo-block-cg"
+    description: ClassVar[str] = "Newton directions by T+1 block CG steps, one Krylov space for both"
+    solver_class: ClassVar[type[Any]] = BlockConjugateGradient
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NBOChebyshev(NewtonSolver):
+    """NBO with T + 1 Chebyshev steps from zero for each direction (paper, Remark 2.1).
+
+    Costs per iteration: 1 lower_grad_y, 1 upper_grad, 1 lower_jvp, 2 T + 1 lower_hvp.
+
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+    eval_every : int
+        Iterations between two evaluations of f.
+    variant : {"old-point", "newton-point"}
+        Where d_x is evaluated.
+    spectrum : tuple of float, optional
+        (mu, L) that holds the eigenvalues of H; left out, estimated by 8 Lanczos steps (counted),
+        the upper end enlarged by 5 %, and renewed when a residual grows, at most every 10 iterations.
+    n_inner : int
+        T; 10 by default.
+    """
+
+    name: ClassVar[str] = "nbo-chebyshev"
+    description: ClassVar[str] = "Newton directions by T+1 Chebyshev steps (paper, Remark 2.1)"
+    spectrum: tuple[float, float] | None = None
+    n_inner: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.spectrum is not None:
+            validate_spectrum(self.spectrum)
+        integer("n_inner", self.n_inner)
+
+    def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
+        """Return Chebyshev's iteration with the current spectrum.
+
+        Parameters
+        ----------
+        k : int
+            The iteration.
+        model : LowerModel
+            For the estimate of the spectrum.
+        memory : mapping
+            What earlier iterations left.
+
+        Returns
+        -------
+        solver : Chebyshev
+            With T + 1 steps.
+        memory : mapping
+            To pass on.
+        """
+        if self.spectrum is not None:
+            return Chebyshev(self.spectrum, self.n_inner + 1), memory
+        due = "spectrum" not in memory or (memory["inner_stale"] and k - memory["inner_since"] >= InnerStep.RENEWAL)
+        if due:
+            ends = estimate_spectrum(model.hvp, model.y.shape[0], model.y.dtype)
+            memory = {
+                **memory, "spectrum": (ends.smallest, 1.05 * ends.largest), "inner_since": k, "inner_stale": False
+            }  # fmt: skip
+        return Chebyshev(memory["spectrum"], self.n_inner + 1), memory
+
+    def observe(self, solution: LinearSolution, residual_grew: bool, memory: Memory) -> Memory:
+        """Widen an estimated spectrum after a step that enlarged a residual.
+
+        Parameters
+        ----------
+        solution : LinearSolution
+            Of this iteration.
+        residual_grew : bool
+            The only sign there is when T = 0.
+        memory : mapping
+            What `linear_solver` returned.
+
+        Returns
+        -------
+        mapping
+            To pass on.
+        """
+        if self.spectrum is not None or not (solution.enlarged or (self.n_inner == 0 and residual_grew)):
+            return memory
+        mu, largest = memory["spectrum"]
+        return {**memory, "spectrum": (mu, (2 if solution.enlarged else 1) * largest), "inner_stale": True}
+
+    def products(self, dim_y: int) -> int:
+        """Return 2 T.
+
+        Parameters
+        ----------
+        dim_y : int
+            Unused.
+
+        Returns
+        -------
+        int
+            Products for v and w.
+        """
+        return 2 * self.n_inner
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NBOCholesky(NewtonSolver):
+    """NBO with exact Newton directions: H is formed and factorised in every iteration, for small n.
+
+    Costs per iteration: 1 lower_grad_y, 1 upper_grad, 1 lower_jvp, n + 1 lower_hvp.
+
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+    eval_every : int
+        Iterations between two evaluations of f.
+    variant : {"old-point", "newton-point"}
+        Where d_x is evaluated.
+    """
+
+    name: ClassVar[str] = "nbo-cholesky"
+    description: ClassVar[str] = "exact Newton directions by Cholesky of the formed Hessian, for small n"
+
+    def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
+        """Return the direct solver.
+
+        Parameters
+        ----------
+        k : int
+            The iteration.
+        model : LowerModel
+            Unused.
+        memory : mapping
+            Passed on.
+
+        Returns
+        -------
+        solver : Cholesky
+            Exact.
+        memory : mapping
+            As given.
+        """
+        return Cholesky(), memory
+
+    def products(self, dim_y: int) -> int:
+        """Return n.
+
+        Parameters
+        ----------
+        dim_y : int
+            n.
+
+        Returns
+        -------
+        int
+            The products that form H.
+        """
+        return dim_y
