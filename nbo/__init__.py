@@ -1,6 +1,6 @@
 """Bilevel optimisation with explicit oracles: min_x f(x, y*(x)) with y*(x) = argmin_y g(x, y)."""
 
-from nbo import lower_level, problems, schedules, step_sizes, theory
+from nbo import lower_level, problems, schedules, theory, upper_steps
 from nbo._minimize import MethodInfo, methods, minimize
 from nbo.checks import ProblemReport, check_problem
 from nbo.lower_level import Hypergradient, LowerSolution, hypergradient, solve_lower_level
@@ -52,6 +52,6 @@ __all__ = [
     "problems",
     "schedules",
     "solve_lower_level",
-    "step_sizes",
     "theory",
+    "upper_steps",
 ]

@@ -63,7 +63,10 @@ def methods() -> dict[str, MethodInfo]:
     """
     found = {name: _describe(name, solver, solver.description) for name, solver in REGISTRY.items()}
     auto = REGISTRY[AUTO]
-    return {**found, "auto": _describe("auto", auto, f"the default: {AUTO}, with the adaptive step unless one is given")}
+    return {
+        **found,
+        "auto": _describe("auto", auto, f"the default: {AUTO}, with the adaptive step unless one is given"),
+    }
 
 
 def _describe(name: str, solver: type[DeterministicSolver], description: str) -> MethodInfo:
@@ -173,7 +176,8 @@ def _solver(method: Any, options: Any) -> DeterministicSolver:
     unknown = [str(name) for name in options or {} if name not in known]
     if unknown:
         raise ValueError(
-            f"options: method {method!r} has no option {', '.join(map(repr, unknown))}; it has {', '.join(sorted(known))}"
+            f"options: method {method!r} has no option {', '.join(map(repr, unknown))}; "
+            f"it has {', '.join(sorted(known))}"
         )
     return solver(**(options or {}))
 

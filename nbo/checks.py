@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import dimension, vector
-from nbo.oracles import frozen
+from nbo.oracles import KINDS, frozen
 from nbo.problem import OPTIONAL_ORACLES, BilevelProblem, FiniteSumProblem, provides
 
 Array = npt.NDArray[Any]
@@ -121,27 +122,34 @@ class _Checker:
     def run(self) -> list[Check]:
         names: list[tuple[str, Callable[[], Check]]] = [
             ("shapes and types", self.shapes),
-            ("upper_grad, first part", lambda: self.slope(self._upper_x)),
-            ("upper_grad, second part", lambda: self.slope(self._upper_y)),
-            ("lower_grad_y", lambda: self.slope(self._lower_y)),
-            ("lower_hvp", lambda: self.slope(self._lower_hvp)),
-            ("lower_jvp", lambda: self.slope(self._lower_jvp)),
+            *self._slopes(),
             ("symmetry of H", self.symmetry),
             ("positive curvature of H", self.curvature),
             ("linearity of products", self.linearity),
             ("repeatability", self.repeatability),
         ]
-        optional = {
-            "lower_grad_x": [("lower_grad_x", self._lower_x), ("lower_jvp as derivative of lower_grad_x", self._jvp_y)],
-            "upper_hvp": [("upper_hvp", self._upper_hvp)],
-            "upper_jvp": [("upper_jvp", self._upper_jvp)],
-        }
-        for oracle in OPTIONAL_ORACLES:
-            if provides(self.problem, oracle):
-                names += [(name, lambda f=f: self.slope(f)) for name, f in optional[oracle]]  # type: ignore[misc]
         if isinstance(self.problem, FiniteSumProblem):
             names.append(("means over batches", self.batches))
         return [self._guarded(name, check) for name, check in names]
+
+    def _slopes(self) -> list[tuple[str, Callable[[], Check]]]:
+        """Return the Taylor checks, those of optional oracles where the problem has them."""
+        lines = [
+            ("upper_grad", "upper_grad, first part", self._upper_x),
+            ("upper_grad", "upper_grad, second part", self._upper_y),
+            ("lower_grad_y", "lower_grad_y", self._lower_y),
+            ("lower_hvp", "lower_hvp", self._lower_hvp),
+            ("lower_jvp", "lower_jvp", self._lower_jvp),
+            ("lower_grad_x", "lower_grad_x", self._lower_x),
+            ("lower_grad_x", "lower_jvp as derivative of lower_grad_x", self._jvp_y),
+            ("upper_hvp", "upper_hvp", self._upper_hvp),
+            ("upper_jvp", "upper_jvp", self._upper_jvp),
+        ]
+        return [
+            (name, functools.partial(self.slope, line))
+            for oracle, name, line in lines
+            if oracle not in OPTIONAL_ORACLES or provides(self.problem, oracle)
+        ]
 
     def _guarded(self, name: str, check: Callable[[], Check]) -> Check:
         """Run one check; whatever a faulty oracle raises is its failure."""
@@ -222,7 +230,10 @@ class _Checker:
         for name, array, size in found:
             if np.shape(array) != (size,):
                 return Check("", False, f"{name} returned shape {np.shape(array)}; expected ({size},)")
-        for name, number in (("upper_value", p.upper_value(self.x, self.y)), ("lower_value", p.lower_value(self.x, self.y))):
+        for name, number in (
+            ("upper_value", p.upper_value(self.x, self.y)),
+            ("lower_value", p.lower_value(self.x, self.y)),
+        ):
             if np.size(number) != 1:
                 return Check("", False, f"{name} returned shape {np.shape(number)}; expected a number")
         return Check("", True, f"dim_x = {m}, dim_y = {n}")
@@ -234,9 +245,9 @@ class _Checker:
         return Check("", error < 1e3 * self.eps, f"|w'Hv - v'Hw| = {error:.1e} relative")
 
     def curvature(self) -> Check:
-        worst = min(
-            float(np.vdot(a, self.problem.lower_hvp(self.x, self.y, a)) / np.vdot(a, a)) for a in (self.v, self.w, self.dy)
-        )
+        directions = (self.v, self.w, self.dy)
+        products = (self.problem.lower_hvp(self.x, self.y, a) for a in directions)
+        worst = min(float(np.vdot(a, Ha) / np.vdot(a, a)) for a, Ha in zip(directions, products, strict=True))
         return Check("", worst > 0, f"smallest v'Hv/v'v = {worst:.3g}")
 
     def linearity(self) -> Check:
@@ -244,29 +255,52 @@ class _Checker:
         worst = 0.0
         for product in (p.lower_hvp, p.lower_jvp):
             a, b, both = (np.asarray(product(self.x, self.y, z)) for z in (self.v, self.w, self.v + 2 * self.w))
-            scale = np.linalg.norm(a) + 2 * np.linalg.norm(b)
-            worst = max(worst, float(np.linalg.norm(both - a - 2 * b) / max(scale, 1e-300)))
+            worst = max(worst, _relative(both, a + 2 * b))
         return Check("", worst < 1e3 * self.eps, f"{worst:.1e} relative")
 
+    def _calls(self) -> list[tuple[str, int, Callable[..., Array]]]:
+        """Return (oracle, samples of its level, call with a batch) for every oracle, as flat arrays."""
+        p: Any = self.problem
+        sizes = (getattr(p, "n_samples_upper", 1), getattr(p, "n_samples_lower", 1))
+        arguments = {"hvp": (self.v,), "jvp": (self.v,)}
+        found: list[tuple[str, int, Callable[..., Array]]] = []
+        for name in KINDS:
+            if name in OPTIONAL_ORACLES and not provides(p, name):
+                continue
+            extra = arguments.get(name.split("_")[1], ())
+            oracle = functools.partial(getattr(p, name), self.x, self.y, *extra)
+            size = sizes[0] if name.startswith("upper") else sizes[1]
+            found.append((name, size, functools.partial(_flat, oracle)))
+        return found
+
     def repeatability(self) -> Check:
-        p = self.problem
-        for name in ("upper_grad", "lower_grad_y"):
-            first, second = (np.concatenate([*np.atleast_2d(getattr(p, name)(self.x, self.y))], axis=None)
-                             if name != "upper_grad" else np.concatenate(p.upper_grad(self.x, self.y)) for _ in range(2))  # fmt: skip
-            if not np.array_equal(first, second):
-                return Check("", False, f"{name} returned different arrays for the same point")
+        for name, _, call in self._calls():
+            if not np.array_equal(call(), call()):
+                return Check("", False, f"{name} returned different numbers for the same point")
         return Check("", True, "same point, same bits")
 
     def batches(self) -> Check:
-        p: Any = self.problem
-        worst = 0.0
-        for name, size in (("upper_value", p.n_samples_upper), ("lower_value", p.n_samples_lower)):
-            oracle, half = getattr(p, name), max(1, size // 3)
-            parts = [(half, slice(0, half))] + ([(size - half, np.arange(half, size))] if size > half else [])
-            mean = sum(weight * oracle(self.x, self.y, batch=batch) for weight, batch in parts) / size
-            whole = oracle(self.x, self.y)
-            worst = max(worst, abs(mean - whole) / max(abs(whole), 1e-300))
-        return Check("", worst < 1e4 * self.eps, f"{worst:.1e} relative")
+        """Compare the mean over a slice and an index array with the mean over all samples."""
+        worst, at = 0.0, "all oracles"
+        for name, size, call in self._calls():
+            cut = max(1, size // 3)
+            parts = [(cut, slice(0, cut))] + ([(size - cut, np.arange(cut, size))] if size > cut else [])
+            mean = sum(weight * call(batch=batch) for weight, batch in parts) / size
+            error = _relative(np.asarray(mean), call())
+            if error > worst:
+                worst, at = error, name
+        return Check("", worst < 1e4 * self.eps, f"{worst:.1e} relative, worst in {at}")
+
+
+def _flat(oracle: Callable[..., Any], **batch: Any) -> Array:
+    """Return what an oracle returns as one float64 vector."""
+    returned = oracle(**batch)
+    parts = returned if isinstance(returned, tuple) else (returned,)
+    return np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in parts])
+
+
+def _relative(found: Array, expected: Array) -> float:
+    return float(np.linalg.norm(found - expected)) / max(float(np.linalg.norm(expected)), 1e-300)
 
 
 def _unit(rng: np.random.Generator, like: Array) -> Array:

@@ -170,7 +170,11 @@ def hypergradient(
     upper = vector("x", x, view.dim_x, np.float64, "dim_x")
     point, _, limit = _start(view, upper, y0, tol)
     grad_1, grad_2 = view.upper_grad(upper, point.y)
-    u = _linear_solver(view.dim_y, 0.1 * limit / max(_norm(grad_2), 1e-300)).solve(point.model.hvp, grad_2[None]).solution[0]
+    u = (
+        _linear_solver(view.dim_y, 0.1 * limit / max(_norm(grad_2), 1e-300))
+        .solve(point.model.hvp, grad_2[None])
+        .solution[0]
+    )
     before = grad_1 - point.model.jvp(u)
     refined, u, grad_1, residual = _refine(view, upper, point, u, grad_2)
     grad = grad_1 - refined.model.jvp(u)

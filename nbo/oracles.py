@@ -198,16 +198,15 @@ class CountedProblem:
         number = np.asarray(value)
         if number.size != 1 or number.dtype.kind not in "fiu":
             raise TypeError(
-                f"{name}: returned {type(value).__name__} of shape {number.shape} and type {number.dtype}; expected a number"
+                f"{name}: returned {type(value).__name__} of shape {number.shape} and type {number.dtype}; "
+                "expected a number"
             )
         result = float(number.reshape(()))
         if not np.isfinite(result):
             raise NonFiniteOracleError(name, _moderate(*arguments))
         return result
 
-    def _array(
-        self, name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *arguments: Array
-    ) -> Array:
+    def _array(self, name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *arguments: Array) -> Array:
         found = np.asarray(value)
         if found.shape != shape or found.dtype.kind not in "fiu":
             raise ValueError(
@@ -304,9 +303,7 @@ class CountedModel(LowerModel):
             The products, (k, n).
         """
         self._view._calls["lower_hvp"] += V.shape[0]
-        return self._view._array(
-            "lower_hvp", self._model.hvp(*frozen(V)), V.shape, self._view.dtype, self.x, self.y, V
-        )
+        return self._view._array("lower_hvp", self._model.hvp(*frozen(V)), V.shape, self._view.dtype, self.x, self.y, V)
 
     def jvp(self, u: Array) -> Array:
         """Return J u, (m,) float64, counted.

@@ -75,7 +75,9 @@ class History(Mapping[str, Array]):
     def __getattr__(self, name: str) -> Array:
         if not name.startswith("_") and name in self._columns:
             return self._columns[name]
-        raise AttributeError(f"the history has no column {name!r}; it has {', '.join(self.__dict__.get('_columns', ()))}")
+        raise AttributeError(
+            f"the history has no column {name!r}; it has {', '.join(self.__dict__.get('_columns', ()))}"
+        )
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._columns]

@@ -88,6 +88,8 @@ def logistic_data(n=60, n_val=40, p=5, seed=0):
 def fixed_options(name, step_size=0.01, inner_step_size=0.5):
     """Options with given steps for a method, for runs whose counts follow the formula."""
     options = nbo.methods()[name].options
-    return {"step_size": step_size} | ({"inner_step_size": inner_step_size} if "inner_step_size" in options else {}) | (
-        {"spectrum": (0.1, 1.0)} if "spectrum" in options else {}
+    return (
+        {"step_size": step_size}
+        | ({"inner_step_size": inner_step_size} if "inner_step_size" in options else {})
+        | ({"spectrum": (0.1, 1.0)} if "spectrum" in options else {})
     )

@@ -136,6 +136,7 @@ def test_zero_and_equal_right_hand_sides(solver):
 
 def test_block_cg_is_no_slower_than_cg():
     system = System(n=30, kappa=1e3)
+
     def errors(solver):
         gap = solver.solve(system.hvp, system.rhs).solution - system.exact
         return np.sqrt(np.einsum("ij,ij->i", gap @ system.H, gap))

@@ -135,7 +135,8 @@ def _groups(penalty: Any, n_features: int) -> Array:
     used = np.unique(ids)
     if not np.array_equal(used, np.arange(used.size)):
         raise ValueError(
-            f"penalty: found group ids from {used[0]} to {used[-1]}, {used.size} different; expected 0 .. G-1, each used"
+            f"penalty: found group ids from {used[0]} to {used[-1]}, {used.size} different; "
+            "expected 0 .. G-1, each used"
         )
     return ids.astype(np.int64)
 

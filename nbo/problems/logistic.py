@@ -166,7 +166,9 @@ class BinaryLogistic(FiniteSumProblem):
         """
         lower, upper = box("bounds", self.bounds if bounds is None else bounds, self.dim_x)
         if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
-            raise ValueError("bounds: found an infinite bound; the constants of an exponential penalty need a finite box")
+            raise ValueError(
+                "bounds: found an infinite bound; the constants of an exponential penalty need a finite box"
+            )
         mu, top = float(np.exp(lower.min())), float(np.exp(upper.max()))
         n, n_val = self.A.shape[0], self.A_val.shape[0]
         curvature = spectral_norm(self.A) ** 2 / n

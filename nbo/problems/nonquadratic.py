@@ -183,7 +183,7 @@ class NonQuadratic(BilevelProblem):
         """
         return ProblemConstants(
             mu=self.mu,
-            L_g1=float(max(self.L, np.linalg.norm(self.B, 2))),
+            L_g1=max(self.L, float(np.linalg.norm(self.B, 2))),
             L_g2=self._b,
             L_f0=float(self.s * np.sqrt(self.dim_y)),
             L_f1=max(self.s, self.rho),

@@ -11,7 +11,7 @@ import scipy.linalg
 from nbo._validation import integer, matrix, real, vector
 from nbo.problem import BilevelProblem
 from nbo.problems._fingerprint import fingerprint
-from nbo.theory.constants import ProblemConstants
+from nbo.theory.constants import ProblemConstants, times
 
 Array = npt.NDArray[Any]
 
@@ -71,7 +71,9 @@ class Quadratic(BilevelProblem):
         try:
             self._factor = scipy.linalg.cho_factor(self.H)
         except scipy.linalg.LinAlgError:
-            raise ValueError("H: found a matrix that is not positive definite; expected a positive definite one") from None
+            raise ValueError(
+                "H: found a matrix that is not positive definite; expected a positive definite one"
+            ) from None
 
     @classmethod
     def family(
@@ -243,24 +245,20 @@ class Quadratic(BilevelProblem):
         lower, upper = self.bounds if bounds is None else bounds
         radius = float(np.linalg.norm(np.broadcast_to(np.maximum(np.abs(lower), np.abs(upper)), (self.dim_x,))))
         eigenvalues = np.linalg.eigvalsh(self.H)
-        slope = np.linalg.norm(scipy.linalg.cho_solve(self._factor, self.B), 2)
-        offset = np.linalg.norm(scipy.linalg.cho_solve(self._factor, self.c) - self.d)
+        slope = float(np.linalg.norm(scipy.linalg.cho_solve(self._factor, self.B), 2))
+        offset = float(np.linalg.norm(scipy.linalg.cho_solve(self._factor, self.c) - self.d))
         return ProblemConstants(
             mu=float(eigenvalues[0]),
-            L_g1=float(max(eigenvalues[-1], np.linalg.norm(self.B, 2))),
+            L_g1=max(float(eigenvalues[-1]), float(np.linalg.norm(self.B, 2))),
             L_g2=0.0,
-            L_f0=float(_product(self.s, _product(slope, radius) + offset)),
+            L_f0=times(self.s, times(slope, radius) + offset),
             L_f1=max(self.s, self.rho),
-            C_f0=float(_product(self.rho, radius + np.linalg.norm(self.e))),
+            C_f0=times(self.rho, radius + float(np.linalg.norm(self.e))),
         )
 
     def fingerprint(self) -> str:
         """Return a hash of the data; see `BilevelProblem.fingerprint`."""
         return fingerprint(type(self), self.H, self.B, self.c, self.d, self.e, self.s, self.rho)
-
-
-def _product(a: float, b: float) -> float:
-    return 0.0 if a == 0 else a * b
 
 
 def _householder(v: Array) -> Array:

@@ -16,7 +16,7 @@ from nbo.problem import BilevelProblem, provides
 from nbo.result import BilevelResult
 from nbo.schedules import Schedule, validate_schedule
 from nbo.solvers.driver import Limits, Run, State
-from nbo.step_sizes import AdaptiveStep, Directions, ScheduledStep, UpperStep
+from nbo.upper_steps import AdaptiveStep, Directions, ScheduledStep, UpperStep
 
 Array = npt.NDArray[Any]
 
@@ -33,7 +33,7 @@ class DeterministicSolver(abc.ABC):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f (reporting, not counted as the method's).
     """
@@ -237,7 +237,9 @@ def projection(problem: BilevelProblem, dim_x: int, bounds: Any) -> Callable[[Ar
     """
     if provides(problem, "project"):
         if bounds is not None:
-            raise ValueError(f"bounds: {type(problem).__name__} defines project(), which bounds would replace; leave one out")
+            raise ValueError(
+                f"bounds: {type(problem).__name__} defines project(), which bounds would replace; leave one out"
+            )
         return lambda x: vector("project (returned by the problem)", problem.project(x.copy()), dim_x)
     lower, upper = problem_box(problem, dim_x, bounds)
     return lambda x: np.clip(x, lower, upper)

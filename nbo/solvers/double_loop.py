@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import integer
+from nbo.inner_steps import InnerStep, Memory
 from nbo.linear_solvers import ENLARGED, ConjugateGradient, GradientDescent, LinearSolver
 from nbo.oracles import CountedProblem, OracleCounts
 from nbo.schedules import Schedule, validate_schedule
 from nbo.solvers.base import DeterministicSolver
 from nbo.solvers.driver import State
-from nbo.step_sizes import Directions, InnerStep, Memory
+from nbo.upper_steps import Directions
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +31,7 @@ class DoubleLoop(DeterministicSolver):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     inner_step_size : float or callable, optional
@@ -107,9 +108,19 @@ class DoubleLoop(DeterministicSolver):
         w = solution.solution[0]
         u_new = u - w
         memory = self._observe(inner, memory, solution.enlarged or grew, state, float(np.linalg.norm(d_u)))
-        error = abs(float(np.vdot(u_new, d_y)))
-        norms = (np.linalg.norm(d_y), solution.residual_norms[0], np.linalg.norm(grad_2))
-        return Directions(grad_1 - model.jvp(u_new), y, u_new, y, w, *map(float, norms), 0.0, error, memory)
+        return Directions(
+            d_x=grad_1 - model.jvp(u_new),
+            y=y,
+            u=u_new,
+            y_at=y,
+            u_change=w,
+            lower_grad_norm=float(np.linalg.norm(d_y)),
+            adjoint_residual=float(solution.residual_norms[0]),
+            upper_grad_norm=float(np.linalg.norm(grad_2)),
+            correction=0.0,
+            value_error=abs(float(np.vdot(u_new, d_y))),
+            memory=memory,
+        )
 
     def _observe(self, inner: InnerStep, memory: Memory, enlarged: bool, state: State, residual: float) -> Memory:
         single = self.lower_steps() == 1 and self.products() == 0
@@ -139,9 +150,7 @@ class DoubleLoop(DeterministicSolver):
         OracleCounts
             Q lower_grad_y, 1 upper_grad, 1 lower_jvp and 1 + `products` lower_hvp.
         """
-        return OracleCounts(
-            upper_grad=1, lower_grad_y=self.lower_steps(), lower_hvp=1 + self.products(), lower_jvp=1
-        )
+        return OracleCounts(upper_grad=1, lower_grad_y=self.lower_steps(), lower_hvp=1 + self.products(), lower_jvp=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,7 +162,7 @@ class AmIGOGD(DoubleLoop):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     inner_step_size : float or callable, optional
@@ -221,7 +230,7 @@ class AmIGOCG(DoubleLoop):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     inner_step_size : float or callable, optional
@@ -289,7 +298,7 @@ class AIDBiO(AmIGOCG):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     inner_step_size : float or callable, optional
@@ -313,7 +322,7 @@ class NoLoopAID(DoubleLoop):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     inner_step_size : float or callable, optional

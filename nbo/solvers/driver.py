@@ -76,7 +76,7 @@ class Limits:
     eval_every: int
 
 
-class Stop(Exception):
+class Stop(Exception):  # noqa: N818 - it carries an outcome, not an error
     """Ends the loop with a status and a message."""
 
     def __init__(self, status: Status, message: str) -> None:
@@ -237,7 +237,8 @@ class Run:
         self.evaluated_at = s.nit
         self.recorder.add(s.nit, self.seconds, self.fun, s.norms, self.view.counts)
         if self.best is None or self.fun < self.best.fun:
-            self.best = EvaluatedIterate(*_copies(s.x, s.y, s.u), self.fun, s.nit)
+            x, y, u = _copies(s.x, s.y, s.u)
+            self.best = EvaluatedIterate(x, y, u, self.fun, s.nit)
 
     def _call_back(self) -> None:
         if self.callback is None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import choice, integer
+from nbo.inner_steps import InnerStep, Memory, estimate_spectrum
 from nbo.linear_solvers import (
     BlockConjugateGradient,
     Chebyshev,
@@ -26,7 +27,7 @@ from nbo.problem import LowerModel
 from nbo.schedules import Schedule, validate_schedule
 from nbo.solvers.base import DeterministicSolver
 from nbo.solvers.driver import State
-from nbo.step_sizes import Directions, InnerStep, Memory, estimate_spectrum
+from nbo.upper_steps import Directions
 
 Array = npt.NDArray[Any]
 
@@ -41,7 +42,7 @@ class NewtonSolver(DeterministicSolver):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
@@ -179,7 +180,7 @@ class NBOGD(NewtonSolver):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
@@ -268,7 +269,7 @@ class KrylovNewtonSolver(NewtonSolver):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
@@ -332,7 +333,7 @@ class NBOCG(KrylovNewtonSolver):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
@@ -356,7 +357,7 @@ class NBOLanczos(KrylovNewtonSolver):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
@@ -380,7 +381,7 @@ class NBOBlockCG(KrylovNewtonSolver):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
@@ -403,7 +404,7 @@ class NBOChebyshev(NewtonSolver):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
@@ -502,7 +503,7 @@ class NBOCholesky(NewtonSolver):
     Parameters
     ----------
     step_size : float or callable, optional
-        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.step_sizes.AdaptiveStep`.
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
     eval_every : int
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}

@@ -7,9 +7,20 @@ import dataclasses
 import numpy as np
 
 
-def _times(zero: float, other: float) -> float:
-    """Multiply with 0 inf = 0: a vanishing third derivative cancels an unbounded factor (errata E9)."""
-    return 0.0 if zero == 0 else zero * other
+def times(a: float, b: float) -> float:
+    """Multiply with 0 inf = 0: a vanishing factor cancels an unbounded one (errata E9).
+
+    Parameters
+    ----------
+    a, b : float
+        The factors, at least 0; a zero `a` decides.
+
+    Returns
+    -------
+    float
+        Never NaN for numbers that are none.
+    """
+    return 0.0 if a == 0 else a * b
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +89,7 @@ class ProblemConstants:
     @property
     def L1(self) -> float:
         """L_f1 + L_g2 r_u."""
-        return self.L_f1 + _times(self.L_g2, self.r_u)
+        return self.L_f1 + times(self.L_g2, self.r_u)
 
     @property
     def Lu(self) -> float:
@@ -112,4 +123,4 @@ class ProblemConstants:
         float
             The bound.
         """
-        return (_times(lower_grad_norm, self.Lu) + self.L_g1 * adjoint_residual) / self.mu
+        return (times(lower_grad_norm, self.Lu) + self.L_g1 * adjoint_residual) / self.mu
