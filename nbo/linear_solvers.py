@@ -17,6 +17,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from nbo._validation import integer, real
+from nbo._vectors import norm, row_norms
 
 Array = npt.NDArray[Any]
 Product = Callable[[Array], Array]
@@ -68,10 +69,6 @@ class LinearSolver(abc.ABC):
         """
 
 
-def _norms(rows: Array) -> Array:
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-
-
 @dataclasses.dataclass(frozen=True)
 class GradientDescent(LinearSolver):
     """Gradient steps v <- (I - gamma H) v + gamma b from v = 0 (paper, Algorithm 3).
@@ -110,11 +107,11 @@ class GradientDescent(LinearSolver):
         """
         gamma = rhs.dtype.type(self.step_size)
         v = gamma * rhs
-        norms = _norms(rhs)
+        norms = row_norms(rhs)
         enlarged = False
         for _ in range(self.n_steps - 1):
             residual = rhs - hvp(v)
-            previous, norms = norms, _norms(residual)
+            previous, norms = norms, row_norms(residual)
             enlarged |= bool((norms > ENLARGED * previous).any())
             v = v + gamma * residual
         return LinearSolution(v, norms, (self.n_steps - 1) * rhs.shape[0], enlarged)
@@ -169,10 +166,10 @@ class Chebyshev(LinearSolver):
         rho = ratio
         direction = rhs / kind(theta)
         x = direction
-        norms = first = _norms(rhs)
+        norms = first = row_norms(rhs)
         for _ in range(self.n_steps - 1):
             residual = rhs - hvp(x)
-            norms = _norms(residual)
+            norms = row_norms(residual)
             # 1/(2 sigma - rho) written with ratio = 1/sigma, which may be zero (mu = L)
             following = ratio / (2 - ratio * rho)
             gain = 2 * following / delta if delta > 0 else 1 / theta
@@ -352,7 +349,7 @@ def lanczos(hvp: Product, starts: Array, n_steps: int) -> list[KrylovBasis]:
     k, n = starts.shape
     m = min(n_steps, n)
     Q = np.zeros((k, m, n), dtype=starts.dtype)
-    norms = _norms(starts)
+    norms = row_norms(starts)
     diagonals: list[list[float]] = [[] for _ in range(k)]
     betas: list[list[float]] = [[] for _ in range(k)]
     active = [i for i in range(k) if norms[i] > 0]
@@ -366,10 +363,10 @@ def lanczos(hvp: Product, starts: Array, n_steps: int) -> list[KrylovBasis]:
         for row, i in enumerate(active):
             w = products[row]
             diagonals[i].append(float(Q[i, j] @ w))
-            scale = float(np.linalg.norm(w))
+            scale = norm(w)
             for _ in range(2):  # twice is enough to keep the basis orthogonal to rounding
                 w = w - Q[i, : j + 1].T @ (Q[i, : j + 1] @ w)
-            beta = float(np.linalg.norm(w))
+            beta = norm(w)
             exhausted = beta <= 10 * float(np.finfo(starts.dtype).eps) * scale
             betas[i].append(0.0 if exhausted else beta)
             if not exhausted and j + 1 < m:
@@ -420,7 +417,7 @@ class BlockConjugateGradient(LinearSolver):
             Its residuals are those of the recursion.
         """
         x, r = np.zeros_like(rhs), rhs.copy()
-        norms, limits = _norms(r), self.tol * _norms(rhs)
+        norms, limits = row_norms(r), self.tol * row_norms(rhs)
         directions = _orthonormal_rows(r, norms)
         used = 0
         for _ in range(self.n_steps):
@@ -432,7 +429,7 @@ class BlockConjugateGradient(LinearSolver):
             step = scipy.linalg.solve(gram, directions @ r.T, assume_a="pos").astype(rhs.dtype)
             x += step.T @ directions
             r -= step.T @ products
-            norms = _norms(r)
+            norms = row_norms(r)
             conjugate = scipy.linalg.solve(gram, products @ r.T, assume_a="pos").astype(rhs.dtype)
             directions = _orthonormal_rows(r - conjugate.T @ directions, np.maximum(norms, limits))
         return LinearSolution(x, norms, used)
@@ -506,7 +503,7 @@ class Cholesky(LinearSolver):
                 "Cholesky: the Hessian of g in y is not positive definite at this point: g must be strongly convex in y"
             ) from error
         solution = np.ascontiguousarray(scipy.linalg.cho_solve(factor, rhs.T).T)
-        return LinearSolution(solution, _norms(rhs - solution @ hessian), n)
+        return LinearSolution(solution, row_norms(rhs - solution @ hessian), n)
 
 
 def validate_spectrum(spectrum: Any) -> None:

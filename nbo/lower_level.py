@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import real, vector
+from nbo._vectors import norm
 from nbo.linear_solvers import Cholesky, ConjugateGradient, LinearSolver
 from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
 from nbo.problem import BilevelProblem, LowerModel, provides
@@ -171,14 +172,14 @@ def hypergradient(
     point, _, limit = _start(view, upper, y0, tol)
     grad_1, grad_2 = view.upper_grad(upper, point.y)
     u = (
-        _linear_solver(view.dim_y, 0.1 * limit / max(_norm(grad_2), 1e-300))
+        _linear_solver(view.dim_y, 0.1 * limit / max(norm(grad_2), 1e-300))
         .solve(point.model.hvp, grad_2[None])
         .solution[0]
     )
     before = grad_1 - point.model.jvp(u)
     refined, u, grad_1, residual = _refine(view, upper, point, u, grad_2)
     grad = grad_1 - refined.model.jvp(u)
-    error, kind = _error(problem, upper, refined.norm, residual, _norm(grad - before))
+    error, kind = _error(problem, upper, refined.norm, residual, norm(grad - before))
     return Hypergradient(
         grad=grad,
         value=view.upper_value(upper, refined.y),
@@ -204,8 +205,8 @@ def _refine(
     grad_1, grad_2 = view.upper_grad(x, point.y)
     residual = point.model.hvp(u[None])[0] - grad_2
     refined = u - solver.solve(point.model.hvp, residual[None]).solution[0]
-    new = _norm(point.model.hvp(refined[None])[0] - grad_2)
-    return (point, refined, grad_1, new) if new < _norm(residual) else (point, u, grad_1, _norm(residual))
+    new = norm(point.model.hvp(refined[None])[0] - grad_2)
+    return (point, refined, grad_1, new) if new < norm(residual) else (point, u, grad_1, norm(residual))
 
 
 def _error(
@@ -298,12 +299,8 @@ def _line_search(view: CountedProblem, x: Array, point: _Point, direction: Array
 def _at(view: CountedProblem, x: Array, y: Array) -> _Point:
     model = view.lower_model(x, y)
     grad = model.grad_y()
-    return _Point(y, model, grad, _norm(grad))
+    return _Point(y, model, grad, norm(grad))
 
 
 def _linear_solver(dim_y: int, tol: float) -> LinearSolver:
     return Cholesky() if dim_y <= DIRECT_DIM else ConjugateGradient(max(1000, 2 * dim_y), max(tol, 1e-14))
-
-
-def _norm(a: Array) -> float:
-    return float(np.linalg.norm(a))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import dimension, integer
+from nbo._vectors import all_finite
 from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
 
 Array = npt.NDArray[Any]
@@ -214,7 +215,7 @@ class CountedProblem:
                 f"expected shape {shape} of real numbers"
             )
         result = np.array(found, dtype=dtype)
-        if not np.isfinite(result).all():
+        if not all_finite(result):
             raise NonFiniteOracleError(name, _moderate(*arguments))
         return result
 

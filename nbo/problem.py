@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
+from nbo._validation import box
+
 if TYPE_CHECKING:
     from nbo.theory.constants import ProblemConstants
 
@@ -238,7 +240,8 @@ class BilevelProblem(abc.ABC):
         ndarray
             The projection, (m,).
         """
-        return np.clip(x, *self.bounds)
+        lower, upper = box("problem.bounds", self.bounds, self.dim_x)
+        return np.minimum(np.maximum(x, lower), upper)
 
     def constants(self, bounds: Any = None) -> ProblemConstants:
         """Return constants that bound the problem's derivatives; optional.
@@ -277,7 +280,20 @@ def _missing(problem: BilevelProblem, name: str) -> str:
 
 
 def provides(problem: Any, name: str) -> bool:
-    """Tell whether `problem` has its own version of an optional member of `BilevelProblem`."""
+    """Tell whether `problem` has its own version of an optional member of `BilevelProblem`.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        The problem.
+    name : str
+        The member, such as ``"lower_grad_x"``.
+
+    Returns
+    -------
+    bool
+        Whether its class or the object itself defines it.
+    """
     member = getattr(problem, name, None)
     return member is not None and getattr(member, "__func__", member) is not getattr(BilevelProblem, name)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nbo._vectors import norm
 from nbo.oracles import CountedProblem
 from nbo.schedules import Schedule, step_at
 
@@ -269,10 +270,10 @@ class AdaptiveStep(UpperStep):
         """Tell whether u causes only a small error in d_x, judged by its last change and how fast that shrinks."""
         if step.adjoint_residual >= step.upper_grad_norm > 0:
             return False, past
-        gap = _norm(view.lower_model(x, step.y_at).jvp(step.u_change))
+        gap = norm(view.lower_model(x, step.y_at).jvp(step.u_change))
         rate = min(gap / past.gap, self.SLOWEST_RATE) if past.gap > 0 else past.rate
-        wanted = past.accuracy * _norm(x - project(x - step.d_x))
-        settled = gap / (1 - rate) <= max(wanted, 1e2 * _eps(view) * _norm(step.d_x))
+        wanted = past.accuracy * norm(x - project(x - step.d_x))
+        settled = gap / (1 - rate) <= max(wanted, 1e2 * _eps(view) * norm(step.d_x))
         return settled, dataclasses.replace(past, gap=gap, rate=rate)
 
     def _rest(self, past: Progress, x: Array, step: Directions, project: Callable[[Array], Array]) -> Move:
@@ -336,10 +337,6 @@ class AdaptiveStep(UpperStep):
         long, short = float(s @ s) / s_r, s_r / r_r
         chosen = short if short < 0.2 * long else long
         return min(max(chosen, past.step / self.GROWTH), past.step * self.GROWTH)
-
-
-def _norm(a: Array) -> float:
-    return float(np.linalg.norm(a))
 
 
 def _eps(view: CountedProblem) -> float:

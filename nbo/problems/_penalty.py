@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -31,15 +32,17 @@ class ExponentialPenalty:
         G, the number of groups.
     groups : ndarray of int
         The group of each feature, (p,).
+    identity : bool
+        Whether every feature is its own group.
     """
 
     def __init__(self, penalty: Any, n_features: int) -> None:
         self.groups = _groups(penalty, n_features)
         self.dim_x = int(self.groups.max()) + 1
-        self._identity = self.dim_x == n_features and bool((self.groups == np.arange(n_features)).all())
+        self.identity = self.dim_x == n_features and bool((self.groups == np.arange(n_features)).all())
 
-    def factors(self, x: Array) -> Array:
-        """Return e^{x_{k(j)}} for every feature.
+    def at(self, x: Array) -> PenaltyAt:
+        """Return the penalty at given log penalties.
 
         Parameters
         ----------
@@ -48,60 +51,10 @@ class ExponentialPenalty:
 
         Returns
         -------
-        ndarray
-            (p,), float64, finite for every finite x.
+        PenaltyAt
+            A function of y.
         """
-        exponentials = np.exp(np.clip(x, -LARGEST_EXPONENT, LARGEST_EXPONENT))
-        return exponentials if self._identity else exponentials[self.groups]
-
-    def value(self, x: Array, y: Array) -> float:
-        """Return r(x, y).
-
-        Parameters
-        ----------
-        x, y : ndarray
-            (G,) and (p,).
-
-        Returns
-        -------
-        float
-            The penalty.
-        """
-        wide = np.asarray(y, dtype=np.float64)
-        return float(self.factors(x) @ (wide * wide)) / 2
-
-    def hvp(self, x: Array, V: Array) -> Array:
-        """Return e^{x_{k(j)}} v_j, which for v = y is also the gradient in y.
-
-        Parameters
-        ----------
-        x : ndarray
-            (G,).
-        V : ndarray
-            (p,) or rows (k, p).
-
-        Returns
-        -------
-        ndarray
-            As `V`, of its type.
-        """
-        return (self.factors(x) * V).astype(V.dtype, copy=False)
-
-    def jvp(self, x: Array, y: Array, u: Array) -> Array:
-        """Return sum_{j in group} e^{x} y_j u_j for every group.
-
-        Parameters
-        ----------
-        x, y, u : ndarray
-            (G,), (p,), (p,).
-
-        Returns
-        -------
-        ndarray
-            (G,), float64.
-        """
-        terms = self.factors(x) * np.asarray(y, dtype=np.float64) * u
-        return terms if self._identity else np.bincount(self.groups, weights=terms, minlength=self.dim_x)
+        return PenaltyAt(self, x)
 
     def group_norms(self, sizes: Array) -> Array:
         """Return the Euclidean norm of `sizes` over every group.
@@ -117,6 +70,77 @@ class ExponentialPenalty:
             (G,).
         """
         return np.sqrt(np.bincount(self.groups, weights=sizes * sizes, minlength=self.dim_x))
+
+
+class PenaltyAt:
+    """The penalty as a function of y, for fixed x.
+
+    Parameters
+    ----------
+    penalty : ExponentialPenalty
+        The groups.
+    x : ndarray
+        Log penalties, (G,).
+    """
+
+    def __init__(self, penalty: ExponentialPenalty, x: Array) -> None:
+        self._penalty = penalty
+        self._x = x
+
+    @functools.cached_property
+    def factors(self) -> Array:
+        """e^{x_{k(j)}} for every feature, (p,), float64, finite for every finite x."""
+        exponentials = np.exp(np.minimum(np.maximum(self._x, -LARGEST_EXPONENT), LARGEST_EXPONENT))
+        return exponentials if self._penalty.identity else exponentials[self._penalty.groups]
+
+    def value(self, y: Array) -> float:
+        """Return r(x, y).
+
+        Parameters
+        ----------
+        y : ndarray
+            (p,).
+
+        Returns
+        -------
+        float
+            The penalty.
+        """
+        wide = np.asarray(y, dtype=np.float64)
+        return float(self.factors @ (wide * wide)) / 2
+
+    def hvp(self, V: Array) -> Array:
+        """Return e^{x_{k(j)}} v_j, which for v = y is also the gradient in y.
+
+        Parameters
+        ----------
+        V : ndarray
+            (p,) or rows (k, p).
+
+        Returns
+        -------
+        ndarray
+            As `V`, of its type.
+        """
+        return (self.factors * V).astype(V.dtype, copy=False)
+
+    def jvp(self, y: Array, u: Array) -> Array:
+        """Return sum_{j in group} e^{x} y_j u_j for every group.
+
+        Parameters
+        ----------
+        y, u : ndarray
+            (p,) each.
+
+        Returns
+        -------
+        ndarray
+            (G,), float64.
+        """
+        terms = self.factors * y * u
+        if self._penalty.identity:
+            return terms
+        return np.bincount(self._penalty.groups, weights=terms, minlength=self._penalty.dim_x)
 
 
 def _groups(penalty: Any, n_features: int) -> Array:

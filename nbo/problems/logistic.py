@@ -11,7 +11,7 @@ from nbo._validation import box
 from nbo.problem import FiniteSumProblem, LowerModel
 from nbo.problems._data import Batch, binary_labels, design_matrix, row_norms, rows, same_columns, spectral_norm
 from nbo.problems._fingerprint import fingerprint
-from nbo.problems._penalty import ExponentialPenalty, GaussianPrior
+from nbo.problems._penalty import ExponentialPenalty, GaussianPrior, PenaltyAt
 from nbo.theory.constants import ProblemConstants
 
 if TYPE_CHECKING:
@@ -118,27 +118,27 @@ class BinaryLogistic(FiniteSumProblem):
 
     def lower_value(self, x: Array, y: Array, batch: Batch = None) -> float:
         """Return g; see `BilevelProblem.lower_value`."""
-        return PenalisedModel(self._lower_term(batch), self._penalty, x, y).value()
+        return PenalisedModel(self._lower_term(batch), self._penalty.at(x), y).value()
 
     def lower_grad_y(self, x: Array, y: Array, batch: Batch = None) -> Array:
         """Return grad_2 g; see `BilevelProblem.lower_grad_y`."""
-        return PenalisedModel(self._lower_term(batch), self._penalty, x, y).grad_y()
+        return PenalisedModel(self._lower_term(batch), self._penalty.at(x), y).grad_y()
 
     def lower_grad_x(self, x: Array, y: Array, batch: Batch = None) -> Array:
         """Return grad_1 g, half of J y; see `BilevelProblem.lower_grad_x`."""
-        return self._penalty.jvp(x, y, y) / 2
+        return self._penalty.at(x).jvp(y, y) / 2
 
     def lower_hvp(self, x: Array, y: Array, v: Array, batch: Batch = None) -> Array:
         """Return H v; see `BilevelProblem.lower_hvp`."""
-        return PenalisedModel(self._lower_term(batch), self._penalty, x, y).grad_y_and_hvp(v)[1]
+        return PenalisedModel(self._lower_term(batch), self._penalty.at(x), y).grad_y_and_hvp(v)[1]
 
     def lower_jvp(self, x: Array, y: Array, u: Array, batch: Batch = None) -> Array:
         """Return J u; see `BilevelProblem.lower_jvp`."""
-        return self._penalty.jvp(x, y, u)
+        return self._penalty.at(x).jvp(y, u)
 
     def lower_model(self, x: Array, y: Array) -> LowerModel:
         """Return the lower level around one point, whose methods share passes; see `BilevelProblem.lower_model`."""
-        return PenalisedModel(self._lower, self._penalty, x, y)
+        return PenalisedModel(self._lower, self._penalty.at(x), y)
 
     def _lower_term(self, batch: Batch) -> LogisticMean:
         return self._lower if batch is None else _mean(self.A, self.b, batch)
@@ -210,34 +210,34 @@ class PenalisedModel(LowerModel):
     ----------
     term : LogisticMean
         The data term.
-    penalty : ExponentialPenalty
-        The penalty.
-    x, y : ndarray
-        The point.
+    penalty : PenaltyAt
+        The penalty at the point's x.
+    y : ndarray
+        The point's y, (p,).
     """
 
-    def __init__(self, term: LogisticMean, penalty: ExponentialPenalty, x: Array, y: Array) -> None:
-        self.x, self.y = x, y
+    def __init__(self, term: LogisticMean, penalty: PenaltyAt, y: Array) -> None:
+        self.y = y
         self._term, self._penalty = term, penalty
         self._weights: Array | None = None
 
     def value(self) -> float:
         """Return g; see `LowerModel.value`."""
-        return self._term.value(self.y) + self._penalty.value(self.x, self.y)
+        return self._term.value(self.y) + self._penalty.value(self.y)
 
     def grad_y(self) -> Array:
         """Return grad_2 g in one pass; see `LowerModel.grad_y`."""
         gradient, self._weights = self._term.gradient(self.y)
-        return gradient + self._penalty.hvp(self.x, self.y)
+        return gradient + self._penalty.hvp(self.y)
 
     def grad_x(self) -> Array:
         """Return grad_1 g without a pass; see `LowerModel.grad_x`."""
-        return self._penalty.jvp(self.x, self.y, self.y) / 2
+        return self._penalty.jvp(self.y, self.y) / 2
 
     def grad_y_and_hvp(self, u: Array) -> tuple[Array, Array]:
         """Return grad_2 g and H u in one pass; see `LowerModel.grad_y_and_hvp`."""
         gradient, product, self._weights = self._term.gradient_and_hvp(self.y, u)
-        return gradient + self._penalty.hvp(self.x, self.y), product + self._penalty.hvp(self.x, u)
+        return gradient + self._penalty.hvp(self.y), product + self._penalty.hvp(u)
 
     def hvp(self, V: Array) -> Array:
         """Return H v for each row with the stored weights; see `LowerModel.hvp`."""
@@ -245,8 +245,8 @@ class PenalisedModel(LowerModel):
             if V.shape[0] == 1:
                 return self.grad_y_and_hvp(V[0])[1][None]
             self._weights = self._term.gradient(self.y)[1]
-        return self._term.hvp(self._weights, V) + self._penalty.hvp(self.x, V)
+        return self._term.hvp(self._weights, V) + self._penalty.hvp(V)
 
     def jvp(self, u: Array) -> Array:
         """Return J u without a pass; see `LowerModel.jvp`."""
-        return self._penalty.jvp(self.x, self.y, u)
+        return self._penalty.jvp(self.y, u)

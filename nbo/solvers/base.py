@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import box, integer, real, vector
+from nbo._vectors import norm
 from nbo.oracles import CountedProblem, OracleCounts
 from nbo.problem import BilevelProblem, provides
 from nbo.result import BilevelResult
@@ -102,8 +103,7 @@ class DeterministicSolver(abc.ABC):
         """
         found = self.directions(view, state)
         move = self._upper_step().move(view, state.nit, state.x, found, project)
-        norm = float(np.linalg.norm(state.x - project(state.x - found.d_x)))
-        norms = (norm, found.lower_grad_norm, found.adjoint_residual)
+        norms = (norm(state.x - project(state.x - found.d_x)), found.lower_grad_norm, found.adjoint_residual)
         return State(state.nit + 1, move.x, move.y, move.u, found.d_x, norms, move.memory)
 
     def _upper_step(self) -> UpperStep:
@@ -242,7 +242,7 @@ def projection(problem: BilevelProblem, dim_x: int, bounds: Any) -> Callable[[Ar
             )
         return lambda x: vector("project (returned by the problem)", problem.project(x.copy()), dim_x)
     lower, upper = problem_box(problem, dim_x, bounds)
-    return lambda x: np.clip(x, lower, upper)
+    return lambda x: np.minimum(np.maximum(x, lower), upper)
 
 
 def problem_box(problem: BilevelProblem, dim_x: int, bounds: Any = None) -> tuple[Array, Array]:

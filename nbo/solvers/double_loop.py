@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import integer
+from nbo._vectors import norm
 from nbo.inner_steps import InnerStep, Memory
 from nbo.linear_solvers import ENLARGED, ConjugateGradient, GradientDescent, LinearSolver
 from nbo.oracles import CountedProblem, OracleCounts
@@ -107,16 +108,16 @@ class DoubleLoop(DeterministicSolver):
         solution = self.linear_solver(rho).solve(model.hvp, d_u[None])
         w = solution.solution[0]
         u_new = u - w
-        memory = self._observe(inner, memory, solution.enlarged or grew, state, float(np.linalg.norm(d_u)))
+        memory = self._observe(inner, memory, solution.enlarged or grew, state, norm(d_u))
         return Directions(
             d_x=grad_1 - model.jvp(u_new),
             y=y,
             u=u_new,
             y_at=y,
             u_change=w,
-            lower_grad_norm=float(np.linalg.norm(d_y)),
+            lower_grad_norm=norm(d_y),
             adjoint_residual=float(solution.residual_norms[0]),
-            upper_grad_norm=float(np.linalg.norm(grad_2)),
+            upper_grad_norm=norm(grad_2),
             correction=0.0,
             value_error=abs(float(np.vdot(u_new, d_y))),
             memory=memory,
@@ -129,11 +130,11 @@ class DoubleLoop(DeterministicSolver):
     def _descend(self, view: CountedProblem, x: Array, y: Array, rho: float) -> tuple[Array, Array, bool]:
         """Take Q gradient steps; return y, the last gradient and whether gradients grew."""
         gamma = view.dtype.type(rho)
-        norm, grew = np.inf, False
+        size, grew = np.inf, False
         for _ in range(self.lower_steps()):
             d_y = view.lower_model(x, y).grad_y()
-            previous, norm = norm, float(np.linalg.norm(d_y))
-            grew |= norm > ENLARGED * previous
+            previous, size = size, norm(d_y)
+            grew |= size > ENLARGED * previous
             y = y - gamma * d_y
         return y, d_y, grew
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy.optimize import OptimizeResult
 
 from nbo._clock import compilation
+from nbo._vectors import all_finite
 from nbo.oracles import CountedProblem, NonFiniteOracleError
 from nbo.result import BilevelResult, EvaluatedIterate, HistoryRecorder, Status
 
@@ -51,7 +52,22 @@ class Stepper(Protocol):
     """What the driver needs of a method."""
 
     def step(self, view: CountedProblem, state: State, project: Callable[[Array], Array]) -> State:
-        """Return the state after one more iteration."""
+        """Return the state after one more iteration.
+
+        Parameters
+        ----------
+        view : CountedProblem
+            The oracles.
+        state : State
+            Where it starts.
+        project : callable
+            The projection onto the feasible set of x.
+
+        Returns
+        -------
+        State
+            Where it ends.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +93,15 @@ class Limits:
 
 
 class Stop(Exception):  # noqa: N818 - it carries an outcome, not an error
-    """Ends the loop with a status and a message."""
+    """Ends the loop with a status and a message.
+
+    Parameters
+    ----------
+    status : Status
+        Why.
+    message : str
+        What happened and what to do.
+    """
 
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(status, message)
@@ -190,7 +214,7 @@ class Run:
             self._blame(error)
         finally:
             self.seconds += max(0.0, time.perf_counter() - start - (compilation.seconds - compiled))
-        if not all(np.isfinite(a).all() for a in (state.x, state.y, state.u)):
+        if not (all_finite(state.x) and all_finite(state.y) and all_finite(state.u)):
             raise self._divergence("an iterate is not finite")
         self.state = state
         if state.nit % self.limits.eval_every == 0:

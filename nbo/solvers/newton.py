@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import choice, integer
+from nbo._vectors import norm
 from nbo.inner_steps import InnerStep, Memory, estimate_spectrum
 from nbo.linear_solvers import (
     BlockConjugateGradient,
@@ -130,21 +131,23 @@ class NewtonSolver(DeterministicSolver):
         model = view.lower_model(x, y)
         d_y, product = model.grad_y_and_hvp(u)
         grad_1, grad_2 = view.upper_grad(x, y)
-        d_u = product - grad_2
+        rhs = np.empty((2, y.shape[0]), dtype=y.dtype)
+        rhs[0] = d_y
+        d_u = np.subtract(product, grad_2, out=rhs[1])
         solver, memory = self.linear_solver(state.nit, model, state.memory)
-        solution = solver.solve(model.hvp, np.stack([d_y, d_u]))
-        residual = _norm(d_u)
+        solution = solver.solve(model.hvp, rhs)
+        residual = norm(d_u)
         memory = self.observe(solution, residual > state.norms[2], memory)
         v, w = solution.solution
         y_new, u_new = y - v, u - w
-        norms = (_norm(d_y), residual, _norm(grad_2))
+        norms = (norm(d_y), residual, norm(grad_2))
         if self.variant == "old-point":
             correction = float(np.vdot(u, d_y))
             d_x = grad_1 - model.jvp(u)
             return Directions(d_x, y_new, u_new, y, w, *norms, correction, abs(correction), memory)
         d_x = view.upper_grad(x, y_new)[0] - view.lower_model(x, y_new).jvp(u_new)
         # grad_2 g(x, y - v) is the linear residual up to second order, of which only the norm is known
-        error = _norm(u_new) * float(solution.residual_norms[0])
+        error = norm(u_new) * float(solution.residual_norms[0])
         return Directions(d_x, y_new, u_new, y_new, w, *norms, 0.0, error, memory)
 
     def cost_per_iteration(self, dim_y: int) -> OracleCounts:
@@ -163,10 +166,6 @@ class NewtonSolver(DeterministicSolver):
         """
         joint = 1 if self.variant == "old-point" else 2
         return OracleCounts(upper_grad=joint, lower_grad_y=1, lower_hvp=1 + self.products(dim_y), lower_jvp=1)
-
-
-def _norm(a: Array) -> float:
-    return float(np.linalg.norm(a))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
