@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import Any
 
 import nbo
 
-#: Exit statuses beside 0: a mistake of the user, and Ctrl-C.
-USER_ERROR, INTERRUPTED = 2, 130
+#: Exit statuses beside 0: a mistake of the user, Ctrl-C, and output that nobody reads (128 + the signal's number).
+USER_ERROR, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,16 +27,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0, 2 after a mistake in the arguments or data, 130 after Ctrl-C.
+        The exit status: 0, 2 after a mistake in the arguments or data, 130 after Ctrl-C, 141 if the reader of
+        the output went away.
     """
     try:
         arguments = _parser().parse_args(argv)
-        return int(arguments.run(arguments))
+        status = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return status
     except SystemExit as stop:  # argparse has printed help, the version, or what is wrong
         return stop.code if isinstance(stop.code, int) else USER_ERROR
     except KeyboardInterrupt:
         _complain("interrupted; nothing was written")
         return INTERRUPTED
+    except BrokenPipeError:  # the reader of the output, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,9 +80,7 @@ def _add_tune(commands: Any) -> None:
         default="feature",
         help="how far to tune (default: feature)",
     )
-    tune.add_argument(
-        "--method", metavar="NAME", type=_method, default="auto", help="a name that 'nbo methods' lists"
-    )
+    tune.add_argument("--method", metavar="NAME", type=_method, default="auto", help="a name that 'nbo methods' lists")
     tune.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the split (default: 0)")
     tune.add_argument("--max-iter", metavar="N", type=_count, help="iteration limit of each stage")
     tune.add_argument("--quiet", action="store_true", help="print the verdict and the folder only")
@@ -96,9 +101,7 @@ def _seed(text: str) -> int:
 
 def _method(text: str) -> str:
     if text not in nbo.methods():
-        raise argparse.ArgumentTypeError(
-            f"there is no method {text!r}; choose from {', '.join(nbo.methods())}"
-        )
+        raise argparse.ArgumentTypeError(f"there is no method {text!r}; choose from {', '.join(nbo.methods())}")
     return text
 
 
@@ -115,17 +118,32 @@ def _tune(arguments: argparse.Namespace) -> int:
         folder = arguments.out or Path(f"nbo-tune-{dataset.name}")
         outputs.check_folder(folder, arguments.force)  # nobody wants to hear of it after the work
         report = _tuned(dataset, arguments)
-        if not arguments.quiet:
-            print(report.table())
-        print(report.verdict)
-        omitted = outputs.write(report, folder, force=arguments.force)
-    except (datasets.DataError, outputs.FolderError, OSError) as error:
+    except (datasets.DataError, FileNotFoundError, outputs.FolderError) as error:
         _complain(error)
         return USER_ERROR
-    for line in [] if arguments.quiet else omitted:
-        _complain(line)
+    # The files come first: a reader of the output that stops early must not cost the results.
+    written = _write(report, folder, arguments)
+    if not arguments.quiet:
+        print(report.table())
+    print(report.verdict)
+    if not written:
+        return USER_ERROR
     print(f"results: {folder}")
     return INTERRUPTED if report.interrupted else 0
+
+
+def _write(report: Any, folder: Path, arguments: argparse.Namespace) -> bool:
+    """Write the result folder, and complain about what could not be written."""
+    from nbo.tuning import outputs
+
+    try:
+        omitted = outputs.write(report, folder, force=arguments.force)
+    except (outputs.FolderError, OSError) as error:
+        _complain(f"the results were not written: {error}")
+        return False
+    for line in [] if arguments.quiet else omitted:
+        _complain(line)
+    return True
 
 
 def _tuned(dataset: Any, arguments: argparse.Namespace) -> Any:
@@ -171,7 +189,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     if arguments.name not in BENCHMARKS:
         _complain(f"there is no benchmark {arguments.name!r}; choose from {', '.join(BENCHMARKS)}")
         return USER_ERROR
-    BENCHMARKS[arguments.name](quick=arguments.quick)
+    BENCHMARKS[arguments.name](arguments.quick)
     return 0
 
 

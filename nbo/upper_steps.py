@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nbo._vectors import norm
+from nbo.feasible_sets import FeasibleSet
 from nbo.oracles import CountedProblem
+from nbo.quasi_newton import Pairs, add_pair, lbfgs_direction
 from nbo.schedules import Schedule, step_at
 
 Array = npt.NDArray[Any]
@@ -36,7 +38,7 @@ class Directions(NamedTuple):
     correction : float
         u' grad_2 g, the first-order error of f(x, y_at) as a value of Phi(x); zero where unknown.
     value_error : float
-        The size of that error, known or estimated.
+        An estimate of the error that is left after the correction.
     memory : mapping
         What the method passes on.
     """
@@ -63,19 +65,27 @@ class Move(NamedTuple):
         The new iterates.
     memory : mapping
         To pass on.
+    accepted : bool
+        Whether the point that was left counts as an iterate of the rule, and no mere trial.
+    shown : tuple of ndarray or None
+        The x, y, u to report, where the new ones are a mere trial.
     """
 
     x: Array
     y: Array
     u: Array
     memory: Memory
+    accepted: bool = True
+    shown: tuple[Array, Array, Array] | None = None
 
 
 class UpperStep(abc.ABC):
     """How x moves along -d_x."""
 
     @abc.abstractmethod
-    def move(self, view: CountedProblem, k: int, x: Array, step: Directions, project: Callable[[Array], Array]) -> Move:
+    def move(
+        self, view: CountedProblem, k: int, x: Array, step: Directions, project: FeasibleSet, solved: bool
+    ) -> Move:
         """Return the iterates after iteration `k`.
 
         Parameters
@@ -88,8 +98,10 @@ class UpperStep(abc.ABC):
             The old upper iterate, (m,).
         step : Directions
             What the iteration computed.
-        project : callable
-            The projection onto the feasible set of x.
+        project : FeasibleSet
+            The feasible set of x.
+        solved : bool
+            Whether the point meets the tolerance, so that it is left only if the rule rejects it.
 
         Returns
         -------
@@ -110,7 +122,9 @@ class ScheduledStep(UpperStep):
 
     schedule: Schedule
 
-    def move(self, view: CountedProblem, k: int, x: Array, step: Directions, project: Callable[[Array], Array]) -> Move:
+    def move(
+        self, view: CountedProblem, k: int, x: Array, step: Directions, project: FeasibleSet, solved: bool
+    ) -> Move:
         """Take the step.
 
         Parameters
@@ -123,8 +137,10 @@ class ScheduledStep(UpperStep):
             The old iterate.
         step : Directions
             What the iteration computed.
-        project : callable
-            The projection.
+        project : FeasibleSet
+            The feasible set of x.
+        solved : bool
+            Whether the point meets the tolerance, so that it is left only if the rule rejects it.
 
         Returns
         -------
@@ -143,12 +159,20 @@ class Anchor:
     ----------
     x, y, u, d_x : ndarray
         The iterate (y and u already improved once) and the hypergradient there.
+    direction : ndarray
+        Trial points are project(x - step direction).
     """
 
     x: Array
     y: Array
     u: Array
     d_x: Array
+    direction: Array
+
+    @property
+    def iterate(self) -> tuple[Array, Array, Array]:
+        """The three iterates."""
+        return self.x, self.y, self.u
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +186,11 @@ class Progress:
     anchor : Anchor or None
         The last accepted point; None before the first one and while it is in doubt.
     step : float or None
-        The last alpha.
+        The last trial's factor of the direction.
+    unit : float
+        A displacement of x, in the largest entry, that has been safe.
+    pairs : tuple
+        Changes of x and d_x between accepted points.
     promised : float
         The decrease d_x'(x - x_trial) that the last move promised.
     values : tuple of float
@@ -184,6 +212,8 @@ class Progress:
     accuracy: float
     anchor: Anchor | None = None
     step: float | None = None
+    unit: float = 0.0
+    pairs: Pairs = ()
     promised: float = np.inf
     values: tuple[float, ...] = ()
     floor: float = 0.0
@@ -196,39 +226,44 @@ class Progress:
 
 @dataclasses.dataclass(frozen=True)
 class AdaptiveStep(UpperStep):
-    """A Barzilai-Borwein step that waits for an accurate hypergradient and backs off when Phi rises.
+    """A projected quasi-Newton step that waits for an accurate hypergradient and backs off when Phi rises.
 
     x rests until the estimate at the current point is worth using:
 
-    - the first-order error |u' grad_2 g| of the value is at most `ACCURACY` times the decrease that the
-      last move promised (at the start: times |f|), and
-    - the error of d_x that u still causes, |J (u_old - u_new)|/(1 - q) with q the rate at which that
-      change shrinks, is at most `ACCURACY` times the projected hypergradient.
+    - the error of the tracked value F = f(x, y) - u' grad_2 g, which is of second order, is estimated
+      at most `ACCURACY` times the decrease that the last move promised (at the start: times |f|), and
+    - |H u - grad_2 f| is at most `ACCURACY` |grad_2 f|, and the error of d_x that u still causes,
+      |J (u_old - u_new)|/(1 - q) with q the rate at which that change shrinks, is at most `ACCURACY`
+      times the projected hypergradient.
 
-    The tracked value is then F = f(x, y) - u' grad_2 g, whose error is of second order. If F exceeds
-    the largest of the last `WINDOW` accepted values (each with twice its first-order error for slack)
+    If F exceeds the largest of the last `WINDOW` accepted values (each with twice its error for slack)
     less a small part of the promised decrease, x goes back to the last accepted point, along the same
-    direction with a quarter of the step, and y and u are restored. After two such failures in a row the
+    direction with a quarter of the step, and y and u are restored. After three such failures in a row the
     accepted point itself is in doubt (slow modes of H hide errors): it is evaluated anew, at a third of
-    the accuracy so far. Otherwise the point is accepted, and the next step is s's/s'r, or s'r/r'r where
-    that is less than a fifth of it, over the coordinates that moved (s and r are the changes of x and
-    d_x).
+    the accuracy so far. Otherwise the point is accepted. The next direction is that of limited-memory
+    BFGS in the coordinates that no bound holds, d_x itself at first; its largest entry is at most
+    `GROWTH` times that of the last accepted move (the first move's is 1, or |x|/10 if that is more).
 
-    Costs at most 1 lower_jvp and 1 upper_value an iteration.
+    The iterate that is reported is the last accepted point; trial points are not shown. Costs at most
+    1 lower_jvp and 1 upper_value an iteration.
     """
 
     ACCURACY = 0.1
     SUFFICIENT = 1e-4
-    WINDOW = 5
+    WINDOW = 2
     GROWTH = 10.0
-    #: A point at which so many iterations do not halve the residuals of y and u is a failed step.
-    PATIENCE = 50
+    #: A very short accepted move shortens the next limit by no more than this.
+    TINY = 1e-3
+    #: A point at which so many iterations do not reduce the residuals of y and u to this part is a failed step.
+    PATIENCE, PROGRESS = 50, 0.9
     #: Failures in a row that put the last accepted point in doubt, and what they do to the accuracy.
-    FAILURES, TIGHTER, TIGHTEST = 2, 1 / 3, 1e-4
+    FAILURES, TIGHTER, TIGHTEST = 3, 1 / 3, 1e-4
     #: The largest rate q that is believed.
     SLOWEST_RATE = 0.99
 
-    def move(self, view: CountedProblem, k: int, x: Array, step: Directions, project: Callable[[Array], Array]) -> Move:
+    def move(
+        self, view: CountedProblem, k: int, x: Array, step: Directions, project: FeasibleSet, solved: bool
+    ) -> Move:
         """Rest, accept and move on, or go back.
 
         Parameters
@@ -241,8 +276,10 @@ class AdaptiveStep(UpperStep):
             The current trial point.
         step : Directions
             What the iteration computed there.
-        project : callable
-            The projection.
+        project : FeasibleSet
+            The feasible set of x.
+        solved : bool
+            Whether the point meets the tolerance, so that it is left only if the rule rejects it.
 
         Returns
         -------
@@ -250,25 +287,27 @@ class AdaptiveStep(UpperStep):
             The new iterates.
         """
         past = step.memory.get("upper") or Progress(self.ACCURACY)
-        if step.value_error > max(past.accuracy * past.promised, past.floor):
-            return self._rest(past, x, step, project)
-        settled, past = self._settled(view, past, x, step, project)
-        if not settled:
-            return self._rest(past, x, step, project)
+        if not solved:
+            # u says nothing about a y that has not followed x yet
+            if past.waited == 0 or step.value_error > max(past.accuracy * past.promised, past.floor):
+                return self._rest(past, x, step, project)
+            settled, past = self._settled(view, past, x, step, project)
+            if not settled:
+                return self._rest(past, x, step, project)
         value = view.upper_value(x, step.y_at) - step.correction
         past = dataclasses.replace(past, floor=1e2 * _eps(view) * abs(value))
         if past.anchor is None:
-            if step.value_error > past.accuracy * abs(value):
+            if step.value_error > past.accuracy * abs(value) and not solved:
                 return self._rest(past, x, step, project)
         elif value > max(past.values) - self.SUFFICIENT * past.promised + 2 * step.value_error + past.floor:
             return self._back(past, past.anchor, step, project)
         return self._forward(past, x, step, value, project)
 
     def _settled(
-        self, view: CountedProblem, past: Progress, x: Array, step: Directions, project: Callable[[Array], Array]
+        self, view: CountedProblem, past: Progress, x: Array, step: Directions, project: FeasibleSet
     ) -> tuple[bool, Progress]:
         """Tell whether u causes only a small error in d_x, judged by its last change and how fast that shrinks."""
-        if step.adjoint_residual >= step.upper_grad_norm > 0:
+        if step.adjoint_residual > self.ACCURACY * step.upper_grad_norm:
             return False, past
         gap = norm(view.lower_model(x, step.y_at).jvp(step.u_change))
         rate = min(gap / past.gap, self.SLOWEST_RATE) if past.gap > 0 else past.rate
@@ -276,21 +315,22 @@ class AdaptiveStep(UpperStep):
         settled = gap / (1 - rate) <= max(wanted, 1e2 * _eps(view) * norm(step.d_x))
         return settled, dataclasses.replace(past, gap=gap, rate=rate)
 
-    def _rest(self, past: Progress, x: Array, step: Directions, project: Callable[[Array], Array]) -> Move:
+    def _rest(self, past: Progress, x: Array, step: Directions, project: FeasibleSet) -> Move:
         """Leave x where it is while y and u improve; give the point up when they do not."""
         residual = step.lower_grad_norm + step.adjoint_residual
         if past.waited % self.PATIENCE == 0:
-            if past.anchor is not None and past.waited and residual > past.residual / 2:
+            if past.anchor is not None and past.waited and residual > self.PROGRESS * past.residual:
                 return self._back(past, past.anchor, step, project)
             past = dataclasses.replace(past, residual=residual)
         past = dataclasses.replace(past, waited=past.waited + 1)
-        return Move(x, step.y, step.u, {**step.memory, "upper": past})
+        shown = None if past.anchor is None else past.anchor.iterate
+        return Move(x, step.y, step.u, {**step.memory, "upper": past}, accepted=False, shown=shown)
 
-    def _back(self, past: Progress, anchor: Anchor, step: Directions, project: Callable[[Array], Array]) -> Move:
+    def _back(self, past: Progress, anchor: Anchor, step: Directions, project: FeasibleSet) -> Move:
         """Return to the last accepted point, to leave it with a quarter of the step or to evaluate it anew."""
         assert past.step is not None
         alpha = past.step / 4
-        new = project(anchor.x - alpha * anchor.d_x)
+        new = project(anchor.x - alpha * anchor.direction)
         past = dataclasses.replace(
             past,
             step=alpha,
@@ -301,42 +341,52 @@ class AdaptiveStep(UpperStep):
         )
         if past.failures >= self.FAILURES:
             accuracy = max(self.TIGHTEST, self.TIGHTER * past.accuracy)
-            past = dataclasses.replace(past, accuracy=accuracy, anchor=None, values=())
+            unit = float(np.abs(anchor.x - new).max()) / self.GROWTH
+            past = dataclasses.replace(past, accuracy=accuracy, anchor=None, values=(), unit=unit)
             new = anchor.x
-        return Move(new, anchor.y, anchor.u, {**step.memory, "upper": past})
+        return Move(new, anchor.y, anchor.u, {**step.memory, "upper": past}, accepted=False, shown=anchor.iterate)
 
-    def _forward(
-        self, past: Progress, x: Array, step: Directions, value: float, project: Callable[[Array], Array]
-    ) -> Move:
-        """Accept the current point and leave it with a Barzilai-Borwein step."""
-        alpha = self._next_step(past, x, step.d_x)
-        new = project(x - alpha * step.d_x)
+    def _forward(self, past: Progress, x: Array, step: Directions, value: float, project: FeasibleSet) -> Move:
+        """Accept the current point and leave it along a quasi-Newton direction."""
+        if past.anchor is not None:
+            moved = x - past.anchor.x
+            pairs = add_pair(past.pairs, moved, step.d_x - past.anchor.d_x)
+            past = dataclasses.replace(past, pairs=pairs, unit=max(float(np.abs(moved).max()), self.TINY * past.unit))
+        else:
+            past = dataclasses.replace(past, unit=past.unit or max(1.0, 0.1 * float(np.abs(x).max())) / self.GROWTH)
+        direction = self._direction(past, x, step.d_x, project)
+        new = project(x - direction)
+        anchor = Anchor(x, step.y, step.u, step.d_x, direction)
         past = dataclasses.replace(
             past,
-            anchor=Anchor(x, step.y, step.u, step.d_x),
-            step=alpha,
+            anchor=anchor,
+            step=1.0,
             promised=float(step.d_x @ (x - new)),
             values=(*past.values, value + 2 * step.value_error)[-self.WINDOW :],
             failures=0,
             waited=0,
             gap=0.0,
         )
-        return Move(new, step.y, step.u, {**step.memory, "upper": past})
+        return Move(new, step.y, step.u, {**step.memory, "upper": past}, shown=anchor.iterate)
 
-    def _next_step(self, past: Progress, x: Array, d_x: Array) -> float:
-        if past.step is None:
-            largest = float(np.abs(d_x).max())
-            return max(1.0, 0.1 * float(np.abs(x).max())) / largest if largest > 0 else 1.0
-        if past.anchor is None:
-            return past.step
-        s = x - past.anchor.x
-        r = np.where(s != 0, d_x - past.anchor.d_x, 0.0)
-        s_r, r_r = float(s @ r), float(r @ r)
-        if s_r <= 0 or r_r == 0:
-            return past.step * (2.0 if s.any() else 1.0)
-        long, short = float(s @ s) / s_r, s_r / r_r
-        chosen = short if short < 0.2 * long else long
-        return min(max(chosen, past.step / self.GROWTH), past.step * self.GROWTH)
+    def _direction(self, past: Progress, x: Array, d_x: Array, project: FeasibleSet) -> Array:
+        """Return the direction of the next move, no longer than has been safe."""
+        free = project.free(x, d_x)
+        found = None if free is None else lbfgs_direction(d_x, past.pairs, free)
+        limit = self.GROWTH * past.unit
+        if found is not None and float(d_x @ (x - project(x - found))) > 0:
+            return found * min(1.0, limit / max(float(np.abs(found).max()), 1e-300))
+        moving = d_x if free is None else np.where(free, d_x, 0.0)
+        largest = float(np.abs(moving).max())
+        if largest == 0:
+            return moving
+        alpha = limit / largest
+        for s, r in past.pairs[-1:]:
+            if float(s @ r) > 0:
+                # on a curved set d_x is long where the moves are short, so that their size is no limit for it
+                inverse_curvature = float(s @ s) / float(s @ r)
+                alpha = inverse_curvature if free is None else min(alpha, inverse_curvature)
+        return d_x * alpha
 
 
 def _eps(view: CountedProblem) -> float:

@@ -3,6 +3,7 @@ import pytest
 from reference_problems import logistic_data
 
 import nbo
+from nbo.feasible_sets import Box
 from nbo.oracles import CountedProblem
 from nbo.upper_steps import AdaptiveStep, Directions, ScheduledStep
 
@@ -10,7 +11,8 @@ from nbo.upper_steps import AdaptiveStep, Directions, ScheduledStep
 def directions(d_x, **changes):
     values = {
         "d_x": np.asarray(d_x, float), "y": np.ones(3), "u": np.ones(3), "y_at": np.zeros(3), "u_change": np.zeros(3),
-        "lower_grad_norm": 0.0, "adjoint_residual": 0.0, "upper_grad_norm": 1.0, "correction": 0.0, "value_error": 0.0, "memory": {},
+        "lower_grad_norm": 0.0, "adjoint_residual": 0.0, "upper_grad_norm": 1.0, "correction": 0.0, "value_error": 0.0,
+        "memory": {},
     }  # fmt: skip
     return Directions(**(values | changes))
 
@@ -20,38 +22,74 @@ def view():
     return CountedProblem(nbo.problems.Quadratic.family(3, 2, 4))
 
 
+def free_box(size=2):
+    return Box(np.full(size, -np.inf), np.full(size, np.inf))
+
+
+def adaptive(view, x, step, solved=False):
+    return AdaptiveStep().move(view, 0, x, step, free_box(), solved)
+
+
+def accepted(view, x, d_x):
+    """The move away from a point that has been accepted after one rest."""
+    resting = adaptive(view, x, directions(d_x))
+    np.testing.assert_array_equal(resting.x, x)
+    return adaptive(view, x, directions(d_x, memory=resting.memory))
+
+
 def test_a_scheduled_step_is_projected(view):
-    move = ScheduledStep(lambda k: 1 / (k + 1)).move(view, 1, np.zeros(2), directions([2, -4]), lambda x: x.clip(-9, 1))
+    box = Box(np.full(2, -9.0), np.ones(2))
+    move = ScheduledStep(lambda k: 1 / (k + 1)).move(view, 1, np.zeros(2), directions([2, -4]), box, False)
     np.testing.assert_array_equal(move.x, [-1, 1])
-    assert view.counts == nbo.OracleCounts()
+    assert view.counts == nbo.OracleCounts() and move.accepted
 
 
 def test_x_rests_while_the_estimate_is_poor(view):
-    x = np.zeros(2)
-    for poor in ({"adjoint_residual": 1.0}, {"u_change": np.full(3, 10.0)}):
-        move = AdaptiveStep().move(view, 0, x, directions([1, 1], **poor), lambda x: x)
+    x, memory = np.zeros(2), {}
+    for poor in ({}, {"adjoint_residual": 1.0}, {"u_change": np.full(3, 10.0)}, {"value_error": 1e9}):
+        move = adaptive(view, x, directions([1, 1], memory=memory, **poor))
         np.testing.assert_array_equal(move.x, x)
         np.testing.assert_array_equal(move.y, np.ones(3))  # y and u go on
-    assert view.counts.upper_value == 0
+        assert not move.accepted
+        memory = move.memory
 
 
 def test_the_first_step_moves_the_largest_entry_by_one(view):
-    move = AdaptiveStep().move(view, 0, np.zeros(2), directions([1e-3, -4e-3]), lambda x: x)
+    move = accepted(view, np.zeros(2), [1e-3, -4e-3])
     np.testing.assert_allclose(move.x, [-0.25, 1.0])
+    np.testing.assert_array_equal(move.shown[0], [0, 0])  # the accepted point is the iterate, the new x a trial
 
 
-def test_a_rise_goes_back_and_two_put_the_anchor_in_doubt():
-    problem = nbo.problems.Quadratic.family(3, 2, 4)
-    view, step = CountedProblem(problem), AdaptiveStep()
-    x0 = np.zeros(2)
-    move = step.move(view, 0, x0, directions([1.0, 0.0]), lambda x: x)
-    for expected in (-0.25, 0.0):  # a quarter of the step, then the anchor itself
-        worse = directions([1.0, 0.0], y_at=np.full(3, 1e3), y=np.zeros(3), memory=move.memory)
-        move = step.move(view, 1, move.x, worse, lambda x: x)
+def test_a_rise_goes_back_and_three_put_the_anchor_in_doubt(view):
+    move = accepted(view, np.zeros(2), [1.0, 0.0])
+    for expected in (-0.25, -0.0625, 0.0):  # a quarter of the step, again, then the anchor itself
+        high = {"y_at": np.full(3, 1e3), "y": np.zeros(3)}
+        move = adaptive(view, move.x, directions([1.0, 0.0], memory=move.memory, **high))
+        assert not move.accepted
+        move = adaptive(view, move.x, directions([1.0, 0.0], memory=move.memory, **high))
         np.testing.assert_allclose(move.x, [expected, 0.0])
         np.testing.assert_array_equal(move.y, np.ones(3))  # restored
+        assert not move.accepted
     assert move.memory["upper"].anchor is None
     assert move.memory["upper"].accuracy == pytest.approx(AdaptiveStep.ACCURACY / 3)
+
+
+def test_a_trial_that_meets_the_tolerance_is_still_rejected_when_the_value_rose(view):
+    move = accepted(view, np.zeros(2), [1.0, 0.0])
+    flat = directions([0.0, 0.0], memory=move.memory, y_at=np.full(3, 1e3))
+    assert not adaptive(view, move.x, flat, solved=True).accepted
+    low = directions([0.0, 0.0], memory=move.memory, y_at=view.problem.d)
+    assert adaptive(view, move.x, low, solved=True).accepted
+
+
+def test_stagnation_gives_a_trial_up(view):
+    move = accepted(view, np.zeros(2), [1.0, 0.0])
+    trial = move.x
+    for _ in range(AdaptiveStep.PATIENCE):
+        move = adaptive(view, move.x, directions([1.0, 0.0], memory=move.memory, adjoint_residual=1.0))
+        np.testing.assert_array_equal(move.x, trial)
+    move = adaptive(view, move.x, directions([1.0, 0.0], memory=move.memory, adjoint_residual=1.0))
+    np.testing.assert_allclose(move.x, trial / 4)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])

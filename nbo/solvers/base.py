@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import box, integer, real, vector
+from nbo._validation import integer, real, vector
 from nbo._vectors import norm
+from nbo.feasible_sets import FeasibleSet, feasible_set
 from nbo.oracles import CountedProblem, OracleCounts
 from nbo.problem import BilevelProblem, provides
 from nbo.result import BilevelResult
@@ -84,8 +85,8 @@ class DeterministicSolver(abc.ABC):
             The exact counts; an upper bound where an inner solver may stop early.
         """
 
-    def step(self, view: CountedProblem, state: State, project: Callable[[Array], Array]) -> State:
-        """Do one iteration.
+    def step(self, view: CountedProblem, state: State, project: FeasibleSet, tol: float) -> State:
+        """Do one iteration; x stays where it is when the point turns out to be a solution.
 
         Parameters
         ----------
@@ -93,8 +94,10 @@ class DeterministicSolver(abc.ABC):
             The oracles.
         state : State
             Where it starts.
-        project : callable
-            The projection onto the feasible set of x.
+        project : FeasibleSet
+            The feasible set of x.
+        tol : float
+            On the three norms of the state.
 
         Returns
         -------
@@ -102,9 +105,13 @@ class DeterministicSolver(abc.ABC):
             Where it ends.
         """
         found = self.directions(view, state)
-        move = self._upper_step().move(view, state.nit, state.x, found, project)
-        norms = (norm(state.x - project(state.x - found.d_x)), found.lower_grad_norm, found.adjoint_residual)
-        return State(state.nit + 1, move.x, move.y, move.u, found.d_x, norms, move.memory)
+        size = norm(state.x - project(state.x - found.d_x))
+        norms = (size, found.lower_grad_norm, found.adjoint_residual)
+        solved = max(norms) <= tol
+        move = self._upper_step().move(view, state.nit, state.x, found, project, solved)
+        if solved and move.accepted:
+            return State(state.nit + 1, state.x, found.y, found.u, found.d_x, norms, move.memory, converged=True)
+        return State(state.nit + 1, move.x, move.y, move.u, found.d_x, norms, move.memory, shown=move.shown)
 
     def _upper_step(self) -> UpperStep:
         return AdaptiveStep() if self.step_size is None else ScheduledStep(self.step_size)
@@ -159,9 +166,8 @@ class DeterministicSolver(abc.ABC):
         view = CountedProblem(problem)
         self.check(problem)
         validate_random_state(random_state)
-        project = projection(problem, view.dim_x, bounds)
         start = starting_state(view, x0, y0, u0)
-        check_inside(problem, start.x, bounds)
+        feasible = feasible_set(problem, view.dim_x, bounds, start.x)
         limits = Limits(
             tol=real("tol", tol, minimum=0.0),
             max_iter=DEFAULT_MAX_ITER if max_iter is None else integer("max_iter", max_iter),
@@ -170,7 +176,7 @@ class DeterministicSolver(abc.ABC):
         )
         if callback is not None and not callable(callback):
             raise TypeError(f"callback: found {type(callback).__name__}; expected a callable or None")
-        result = Run(view, CountedProblem(problem), start, project, limits, callback).execute(self)
+        result = Run(view, CountedProblem(problem), start, feasible, limits, callback).execute(self)
         result.method = self.name
         return result
 
@@ -216,84 +222,6 @@ def starting_state(view: CountedProblem, x0: Any, y0: Any, u0: Any) -> State:
         for name, value in (("y0", y0), ("u0", u0))
     )
     return State(0, vector("x0", x0, view.dim_x, np.float64, "dim_x"), y, u)
-
-
-def projection(problem: BilevelProblem, dim_x: int, bounds: Any) -> Callable[[Array], Array]:
-    """Return the projection onto the feasible set of x.
-
-    Parameters
-    ----------
-    problem : BilevelProblem
-        Whose bounds or `project` count.
-    dim_x : int
-        m.
-    bounds : pair or None
-        Replaces the problem's bounds.
-
-    Returns
-    -------
-    callable
-        x -> the nearest feasible point.
-    """
-    if provides(problem, "project"):
-        if bounds is not None:
-            raise ValueError(
-                f"bounds: {type(problem).__name__} defines project(), which bounds would replace; leave one out"
-            )
-        return lambda x: vector("project (returned by the problem)", problem.project(x.copy()), dim_x)
-    lower, upper = problem_box(problem, dim_x, bounds)
-    return lambda x: np.minimum(np.maximum(x, lower), upper)
-
-
-def problem_box(problem: BilevelProblem, dim_x: int, bounds: Any = None) -> tuple[Array, Array]:
-    """Return the box of x as two vectors: `bounds` if given, else the problem's.
-
-    Parameters
-    ----------
-    problem : BilevelProblem
-        The problem.
-    dim_x : int
-        m.
-    bounds : pair or None
-        The user's.
-
-    Returns
-    -------
-    tuple of ndarray
-        Lower and upper bounds.
-    """
-    if bounds is not None:
-        return box("bounds", bounds, dim_x)
-    return box("problem.bounds", problem.bounds, dim_x)
-
-
-def check_inside(problem: BilevelProblem, x0: Array, bounds: Any) -> None:
-    """Raise if the start violates the box.
-
-    Parameters
-    ----------
-    problem : BilevelProblem
-        The problem.
-    x0 : ndarray
-        The start.
-    bounds : pair or None
-        The user's bounds.
-
-    Raises
-    ------
-    ValueError
-        With the first entry outside.
-    """
-    if provides(problem, "project"):
-        return
-    lower, upper = problem_box(problem, x0.size, bounds)
-    outside = (x0 < lower) | (x0 > upper)
-    if outside.any():
-        i = int(outside.argmax())
-        raise ValueError(
-            f"x0: found {x0[i]:g} at index {i}; expected a value within the bounds [{lower[i]:g}, {upper[i]:g}] "
-            "(clip x0, or pass other bounds)"
-        )
 
 
 def validate_random_state(random_state: Any) -> None:

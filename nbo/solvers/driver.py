@@ -14,6 +14,7 @@ from scipy.optimize import OptimizeResult
 
 from nbo._clock import compilation
 from nbo._vectors import all_finite
+from nbo.feasible_sets import FeasibleSet
 from nbo.oracles import CountedProblem, NonFiniteOracleError
 from nbo.result import BilevelResult, EvaluatedIterate, HistoryRecorder, Status
 
@@ -37,6 +38,10 @@ class State:
         Projected hypergradient norm, |grad_2 g| and |H u - grad_2 f|, of the last iteration.
     memory : dict
         What the method keeps besides.
+    converged : bool
+        Whether the norms met the tolerance at this x.
+    shown : tuple of ndarray or None
+        The iterate to report where `x`, `y`, `u` are a mere trial.
     """
 
     nit: int
@@ -46,12 +51,19 @@ class State:
     d_x: Array | None = None
     norms: tuple[float, float, float] = NORMS
     memory: Any = dataclasses.field(default_factory=dict)
+    converged: bool = False
+    shown: tuple[Array, Array, Array] | None = None
+
+    @property
+    def iterate(self) -> tuple[Array, Array, Array]:
+        """The x, y, u to report."""
+        return self.shown or (self.x, self.y, self.u)
 
 
 class Stepper(Protocol):
     """What the driver needs of a method."""
 
-    def step(self, view: CountedProblem, state: State, project: Callable[[Array], Array]) -> State:
+    def step(self, view: CountedProblem, state: State, project: FeasibleSet, tol: float) -> State:
         """Return the state after one more iteration.
 
         Parameters
@@ -60,8 +72,10 @@ class Stepper(Protocol):
             The oracles.
         state : State
             Where it starts.
-        project : callable
-            The projection onto the feasible set of x.
+        project : FeasibleSet
+            The feasible set of x.
+        tol : float
+            A point whose norms are at most this is a solution and is not left.
 
         Returns
         -------
@@ -120,8 +134,8 @@ class Run:
         What reporting calls.
     start : State
         The first iterate.
-    project : callable
-        The projection onto the feasible set of x.
+    project : FeasibleSet
+        The feasible set of x.
     limits : Limits
         When to end.
     callback : callable or None
@@ -136,7 +150,7 @@ class Run:
         view: CountedProblem,
         evaluation: CountedProblem,
         start: State,
-        project: Callable[[Array], Array],
+        project: FeasibleSet,
         limits: Limits,
         callback: Callable[..., Any] | None,
     ) -> None:
@@ -209,7 +223,7 @@ class Run:
         """Do one iteration, evaluate if it is due, and test for convergence."""
         start, compiled = time.perf_counter(), compilation.seconds
         try:
-            state = stepper.step(self.view, self.state, self.project)
+            state = stepper.step(self.view, self.state, self.project, self.limits.tol)
         except NonFiniteOracleError as error:
             self._blame(error)
         finally:
@@ -247,7 +261,7 @@ class Run:
 
     def _check_convergence(self) -> None:
         norms = self.state.norms
-        if max(norms) <= self.limits.tol:
+        if self.state.converged:
             raise Stop(
                 Status.CONVERGED,
                 f"converged in {self.state.nit} iterations: hypergrad_norm = {norms[0]:.3g}, lower_grad_norm = "
@@ -257,11 +271,11 @@ class Run:
     def _evaluate(self) -> None:
         """Compute f at the current iterate, record the row and keep the best."""
         s = self.state
-        self.fun = self.evaluation.upper_value(s.x, s.y)
+        x, y, u = _copies(*s.iterate)
+        self.fun = self.evaluation.upper_value(*s.iterate[:2])
         self.evaluated_at = s.nit
         self.recorder.add(s.nit, self.seconds, self.fun, s.norms, self.view.counts)
         if self.best is None or self.fun < self.best.fun:
-            x, y, u = _copies(s.x, s.y, s.u)
             self.best = EvaluatedIterate(x, y, u, self.fun, s.nit)
 
     def _call_back(self) -> None:
@@ -279,7 +293,7 @@ class Run:
 
     def _intermediate(self) -> OptimizeResult:
         s = self.state
-        x, y, u = _copies(s.x, s.y, s.u)
+        x, y, u = _copies(*s.iterate)
         return OptimizeResult(
             x=x,
             y=y,
@@ -297,7 +311,7 @@ class Run:
     def _result(self, status: Status, message: str) -> BilevelResult:
         assert self.best is not None
         s = self.state
-        x, y, u = _copies(s.x, s.y, s.u)
+        x, y, u = _copies(*s.iterate)
         if status is not Status.DIVERGED and self.evaluated_at != s.nit:
             status, message = self._evaluate_last(status, message)
         if status is Status.DIVERGED:

@@ -142,9 +142,11 @@ class NewtonSolver(DeterministicSolver):
         y_new, u_new = y - v, u - w
         norms = (norm(d_y), residual, norm(grad_2))
         if self.variant == "old-point":
-            correction = float(np.vdot(u, d_y))
+            correction = float(u @ d_y)
+            # of the corrected value: (u - u*)' grad_2 g, and the curvature of f along v
+            error = abs(float(w @ d_y)) + abs(correction) * norm(v) / (norm(y_new) or 1.0)
             d_x = grad_1 - model.jvp(u)
-            return Directions(d_x, y_new, u_new, y, w, *norms, correction, abs(correction), memory)
+            return Directions(d_x, y_new, u_new, y, w, *norms, correction, error, memory)
         d_x = view.upper_grad(x, y_new)[0] - view.lower_model(x, y_new).jvp(u_new)
         # grad_2 g(x, y - v) is the linear residual up to second order, of which only the norm is known
         error = norm(u_new) * float(solution.residual_norms[0])

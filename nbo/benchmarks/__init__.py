@@ -1,0 +1,15 @@
+"""Benchmarks by name; each measures both sides of a comparison in one run and prints a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def _full_batch(quick: bool) -> None:
+    from nbo.benchmarks.full_batch import run
+
+    run(quick=quick)
+
+
+#: What ``nbo bench NAME`` runs: a function of ``quick``, which imports what it needs when it is called.
+BENCHMARKS: dict[str, Callable[[bool], None]] = {"full-batch": _full_batch}

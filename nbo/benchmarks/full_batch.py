@@ -1,0 +1,144 @@
+"""Full-batch logistic passes against NumPy and SciPy products, and what an NBO-GD iteration costs in them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+import nbo
+from nbo.benchmarks.timing import HEADER, Comparison, one_blas_thread, side_by_side
+from nbo.kernels.logistic import LogisticMean
+
+
+class Case(NamedTuple):
+    """Random rows and the bounds that hold on them.
+
+    Attributes
+    ----------
+    shape : pair of int
+        Samples and features.
+    stored : int
+        Number of stored entries; 0 for a dense array.
+    rounds : int
+        Number of repetitions.
+    speedup : float or None
+        Least speed-up of H [v w] over two products each.
+    cost : float or None
+        Largest cost of an NBO-GD iteration with T = 1 in units of one product A y.
+    """
+
+    shape: tuple[int, int]
+    stored: int
+    rounds: int
+    speedup: float | None = None
+    cost: float | None = None
+
+    def data(self) -> Any:
+        """Return the rows.
+
+        Returns
+        -------
+        ndarray or csr_array
+            Standard normal values.
+        """
+        rng = np.random.default_rng(0)
+        if not self.stored:
+            return rng.standard_normal(self.shape)
+        density = self.stored / (self.shape[0] * self.shape[1])
+        return sp.random_array(self.shape, density=density, format="csr", rng=rng, data_sampler=rng.standard_normal)
+
+    def __str__(self) -> str:
+        kind = f"CSR, {self.stored} nonzeros" if self.stored else "dense"
+        return f"{self.shape[0]} x {self.shape[1]} {kind}"
+
+
+FULL = (
+    Case((16_000, 50), 0, 300, speedup=3.0, cost=2.8),
+    Case((100_000, 500), 0, 15, speedup=2.5, cost=3.0),
+    Case((20_000, 47_000), 1_500_000, 60, speedup=1.4),
+)
+
+QUICK = (Case((2_000, 50), 0, 20), Case((2_000, 500), 0, 10), Case((2_000, 4_700), 15_000, 20))
+
+
+def run(*, quick: bool = False) -> None:
+    """Measure and print a table; one thread, CPU time, 10th percentiles, both sides in turn.
+
+    Parameters
+    ----------
+    quick : bool
+        Small shapes without bounds, to see that it works.
+    """
+    print("Full batch, float64, one thread; each ratio stems from one run of both sides in turn.", HEADER, sep="\n")
+    with one_blas_thread():
+        for case in QUICK if quick else FULL:
+            for comparison in compare(case):
+                print(comparison.line(), flush=True)
+
+
+def compare(case: Case) -> list[Comparison]:
+    """Measure one case.
+
+    Parameters
+    ----------
+    case : Case
+        The rows and bounds.
+
+    Returns
+    -------
+    list of Comparison
+        H [v w] against two products each, then an iteration against one product A y: its passes alone, and as
+        `nbo.minimize` runs it.
+    """
+    A = case.data()
+    rng = np.random.default_rng(1)
+    b = np.where(rng.random(case.shape[0]) < 0.5, -1.0, 1.0)
+    y, v, w = rng.standard_normal((3, case.shape[1])) / np.sqrt(case.shape[1])
+    V = np.stack((v, w))
+    mean = LogisticMean(A, b)
+    D = mean.gradient(y)[1]
+
+    def products() -> tuple[Any, Any]:
+        return A.T @ (D * (A @ v)), A.T @ (D * (A @ w))
+
+    def passes() -> Any:
+        weights = mean.gradient_and_hvp(y, v)[2]
+        return mean.hvp(weights, V)
+
+    candidates = {"products": products, "hvp": lambda: mean.hvp(D, V), "A y": lambda: A @ y, "passes": passes}
+    ms = side_by_side(candidates, case.rounds)
+    whole, label = iteration_ms(A, b, case.rounds), str(case)
+    return [
+        Comparison("H [v w] / two products each", label, ms["products"], ms["hvp"], False, case.speedup),
+        Comparison("NBO-GD passes, T = 1 / one A y", label, ms["A y"], ms["passes"], True, case.cost),
+        Comparison("NBO-GD iteration, T = 1 / one A y", label, ms["A y"], whole, True, case.cost),
+    ]
+
+
+def iteration_ms(A: Any, b: np.ndarray, iterations: int) -> float:
+    """Time iterations of `nbo.minimize` with NBO-GD, T = 1.
+
+    Parameters
+    ----------
+    A : ndarray or csr_array
+        Training rows.
+    b : ndarray
+        Their labels.
+    iterations : int
+        How many to run.
+
+    Returns
+    -------
+    float
+        The 10th percentile of the history's seconds between rows, in milliseconds. Eight validation rows keep the
+        upper level's passes out of it.
+    """
+    validation = slice(0, 8)
+    problem = nbo.problems.BinaryLogistic(A, b, A[validation], b[validation])
+    options = {"step_size": 1e-3, "inner_step_size": 1e-3, "n_inner": 1}
+    result = nbo.minimize(
+        problem, np.zeros(problem.dim_x), method="nbo-gd", options=options, max_iter=iterations + 1, tol=0.0
+    )
+    return 1e3 * float(np.percentile(np.diff(result.history["seconds"]), 10))

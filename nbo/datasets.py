@@ -1,0 +1,421 @@
+"""Binary classification data for the command line, the examples and the tests.
+
+:func:`load` takes the name of a built-in set or the path of an svmlight, CSV or NPZ file and returns a
+:class:`Dataset` with labels -1 and +1. Whatever cannot be used is refused with a one-line :class:`DataError`.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import dataclasses
+import difflib
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["BUILT_IN", "DataError", "Dataset", "load"]
+
+#: Data with at least this share of non-zero entries are stored densely, other data as CSR.
+DENSE_FROM = 0.2
+
+_COMPRESSED: dict[str, Callable[..., BinaryIO]] = {".gz": gzip.open, ".bz2": bz2.open}  # type: ignore[dict-item]
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".npz": "npz",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+}
+#: A 2-D array or a ``scipy.sparse.csr_matrix`` (SciPy carries no types).
+Samples = Any
+
+_Read = TypeVar("_Read")
+_NPZ_KEYS = (("A", "b"), ("X", "y"), ("data", "target"))
+
+
+class DataError(ValueError):
+    """Data that cannot be used; the message is one line that says what was found and what was expected."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A binary classification set.
+
+    Attributes
+    ----------
+    A : ndarray or scipy.sparse.csr_matrix, shape (n, p)
+        Samples in rows, float64; CSR when fewer than a fifth of the entries are non-zero.
+    b : ndarray, shape (n,)
+        Labels -1.0 and +1.0.
+    name : str
+        Short name, fit for a folder name.
+    feature_names : tuple of str
+        One name per column of `A`.
+    label_names : tuple of str
+        What -1 and +1 stand for in the source, in this order; +1 is the larger original value.
+    source : str
+        Where the data came from: a path, or the loader of a built-in set.
+    description : str
+        One line about the set.
+    """
+
+    A: Samples
+    b: np.ndarray
+    name: str
+    feature_names: tuple[str, ...]
+    label_names: tuple[str, str]
+    source: str
+    description: str
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What a reader found: samples, labels as they stand in the source, and column names."""
+
+    A: Samples
+    labels: np.ndarray
+    feature_names: Sequence[str]
+
+
+def load(name_or_path: str | os.PathLike[str], target: str | None = None) -> Dataset:
+    """Load a built-in set or a file.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        A name in :data:`BUILT_IN`, or the path of an svmlight, CSV (with a header) or NPZ file (keys ``A``
+        and ``b``, ``X`` and ``y``, or ``data`` and ``target``); each may be compressed as ``.gz`` or
+        ``.bz2``. A built-in name wins over a file of the same name in the current folder: write ``./NAME``
+        for the file.
+    target : str, optional
+        The column that holds the labels; needed by CSV files and refused by everything else.
+
+    Returns
+    -------
+    Dataset
+        The samples with labels -1 and +1.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is neither a built-in set nor a file of this name.
+    DataError
+        If the file cannot be read as data with two labels, or holds missing or infinite values.
+    """
+    key = os.fspath(name_or_path)
+    if key in BUILT_IN:
+        _refuse_target(target, f"the built-in set {key!r}")
+        return BUILT_IN[key]()
+    path = Path(key)
+    _check_file(path)
+    kind = _format_of(path)
+    if kind == "csv":
+        table = _reading(path, lambda stream: _read_csv(stream, path, target))
+    else:
+        _refuse_target(target, f"the {kind} file {path}")
+        reader = {"npz": _read_npz, "svmlight": _read_svmlight}[kind]
+        table = _reading(path, lambda stream: reader(stream, path))
+    return _finish(table, name=_stem(path), source=str(path), description=f"{kind} file")
+
+
+# --- built-in sets ------------------------------------------------------------------------------------------
+
+
+def _breast_cancer() -> Dataset:
+    from sklearn.datasets import load_breast_cancer
+
+    bunch = load_breast_cancer()
+    table = _Table(bunch.data, bunch.target, [str(n) for n in bunch.feature_names])
+    dataset = _finish(
+        table,
+        name="breast_cancer",
+        source="sklearn.datasets.load_breast_cancer",
+        description="Wisconsin diagnostic breast cancer: 30 measurements of cell nuclei",
+    )
+    negative, positive = bunch.target_names  # of the codes 0 and 1
+    return dataclasses.replace(dataset, label_names=(str(negative), str(positive)))
+
+
+def _digits_3_8() -> Dataset:
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    rows = np.isin(bunch.target, (3, 8))
+    table = _Table(bunch.data[rows], bunch.target[rows], [str(n) for n in bunch.feature_names])
+    return _finish(
+        table,
+        name="digits-3-8",
+        source="sklearn.datasets.load_digits, digits 3 and 8",
+        description="handwritten digits 3 and 8 as 8 x 8 grey values",
+    )
+
+
+#: The sets that need no file: name -> loader.
+BUILT_IN: dict[str, Callable[[], Dataset]] = {"breast_cancer": _breast_cancer, "digits-3-8": _digits_3_8}
+
+
+# --- which file, which format -------------------------------------------------------------------------------
+
+
+def _refuse_target(target: str | None, what: str) -> None:
+    if target is not None:
+        raise DataError(f"target: a label column can be chosen in CSV files only, and {what} brings its own labels")
+
+
+def _check_file(path: Path) -> None:
+    if os.path.isdir(path):
+        raise DataError(f"{path} is a folder; expected a data file")
+    if not os.path.exists(path):  # unlike path.exists(), false for a name that no file can have
+        near = difflib.get_close_matches(str(path), BUILT_IN, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise FileNotFoundError(
+            f"no file and no built-in data set is called '{path}'{hint} (built in: {', '.join(BUILT_IN)})"
+        )
+    if path.stat().st_size == 0:
+        raise DataError(f"{path} is empty")
+
+
+def _open(path: Path) -> BinaryIO:
+    return _COMPRESSED.get(path.suffix.lower(), open)(path, "rb")
+
+
+def _reading(path: Path, read: Callable[[BinaryIO], _Read]) -> _Read:
+    """Run a reader on the opened file; failures of the file itself become a :class:`DataError`."""
+    try:
+        with _open(path) as stream:
+            return read(stream)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read: {_one_line(error)}") from error
+
+
+def _inner(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+
+
+def _stem(path: Path) -> str:
+    inner = _inner(path)
+    return inner.stem if inner.suffix.lower() in _SUFFIXES else inner.name
+
+
+def _format_of(path: Path) -> str:
+    return _SUFFIXES.get(_inner(path).suffix.lower()) or _sniff(path)
+
+
+def _sniff(path: Path) -> str:
+    """Tell the format from the first bytes, for files whose name does not say it."""
+    start = _reading(path, lambda stream: stream.read(1 << 16))
+    if start.startswith(b"PK"):
+        return "npz"
+    lines = [line.strip() for line in start.decode("utf-8-sig", "replace").splitlines()]
+    line = next((line for line in lines if line and not line.startswith("#")), "")
+    if re.match(r"[-+.\w]+\s+(qid:\d+\s+)?\d+:\S", line):
+        return "svmlight"
+    if re.search(r"[,;\t]", line):
+        return "csv"
+    raise DataError(
+        f"{path} is neither svmlight ('label index:value ...'), nor CSV with a header, nor NPZ; "
+        f"its first line is {line[:40]!r}"
+    )
+
+
+# --- readers ------------------------------------------------------------------------------------------------
+
+
+def _read_svmlight(stream: BinaryIO, path: Path) -> _Table:
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        A, labels = load_svmlight_file(stream, zero_based=True)
+    except (ValueError, IndexError, OverflowError) as error:
+        raise DataError(
+            f"{path} is no well-formed svmlight file ('label index:value ...'): {_one_line(error)}"
+        ) from error
+    # Indices usually start at one; the names keep the numbers that stand in the file.
+    first = 0 if A.indices.size and A.indices.min() == 0 else 1
+    return _Table(A[:, first:], labels, [f"f{j}" for j in range(first, A.shape[1])])
+
+
+def _read_npz(stream: BinaryIO, path: Path) -> _Table:
+    arrays = _npz_arrays(stream, path)
+    pair = next((pair for pair in _NPZ_KEYS if set(pair) <= arrays.keys()), None)
+    if pair is None:
+        wanted = ", ".join(f"{a!r} and {b!r}" for a, b in _NPZ_KEYS)
+        sparse = " (a sparse matrix alone has no labels)" if {"indptr", "indices"} <= arrays.keys() else ""
+        raise DataError(
+            f"{path} holds the keys {', '.join(sorted(arrays)) or '(none)'}{sparse}; expected one of the pairs {wanted}"
+        )
+    A = _numeric_matrix(arrays[pair[0]], f"{path}: {pair[0]!r}")
+    names = arrays.get("feature_names", np.empty(0))
+    named = names.shape == (A.shape[1],)
+    return _Table(A, arrays[pair[1]], [str(n) for n in names] if named else [f"f{j}" for j in range(A.shape[1])])
+
+
+def _npz_arrays(stream: BinaryIO, path: Path) -> dict[str, np.ndarray]:
+    try:
+        archive = np.load(stream, allow_pickle=False)
+        if isinstance(archive, np.lib.npyio.NpzFile):
+            return {key: archive[key] for key in archive.files}
+    except Exception as error:  # a damaged archive raises BadZipFile, zlib.error, ValueError, KeyError, ...
+        raise DataError(f"{path} is no NPZ archive of plain arrays: {_one_line(error)}") from error
+    raise DataError(f"{path} holds a single array; expected an NPZ archive with samples and labels")
+
+
+def _numeric_matrix(A: np.ndarray, what: str) -> np.ndarray:
+    if A.ndim != 2:
+        raise DataError(f"{what} has shape {A.shape}; expected two dimensions, samples in rows")
+    if A.dtype.kind not in "fiub":
+        raise DataError(f"{what} has type {A.dtype}; expected real numbers")
+    return A
+
+
+def _read_csv(stream: BinaryIO, path: Path, target: str | None) -> _Table:
+    header, rows, lines = _csv_cells(stream, path)
+    if target is None:
+        raise DataError(f"{path} is a CSV file: name its label column as target; its columns are {_listing(header)}")
+    if target not in header:
+        near = difflib.get_close_matches(target, header, n=1)
+        hint = f", did you mean {near[0]!r}?" if near else ""
+        raise DataError(f"{path} has no column {target!r}{hint}; its columns are {_listing(header)}")
+    goal = header.index(target)
+    features = [j for j in range(len(header)) if j != goal]
+    A = np.empty((len(rows), len(features)))
+    for column, j in enumerate(features):
+        A[:, column] = _csv_numbers([row[j] for row in rows], header[j], lines, path)
+    return _Table(
+        A,
+        _csv_labels([row[goal].strip() for row in rows], target, lines, path),
+        [header[j] for j in features],
+    )
+
+
+def _csv_cells(stream: BinaryIO, path: Path) -> tuple[list[str], list[list[str]], list[int]]:
+    """Header, rows of cells, and the line on which each row ends."""
+    try:
+        text = io.StringIO(stream.read().decode("utf-8-sig"), newline="")
+        reader = csv.reader(text, delimiter=_delimiter(text), strict=True)
+        header = [cell.strip() for cell in next(reader, [])]
+        numbered = [(row, reader.line_num) for row in reader if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is no well-formed CSV file in UTF-8: {_one_line(error)}") from error
+    if not header or not numbered:
+        raise DataError(f"{path} holds no rows below a header")
+    if all(_is_number(cell) for cell in header):
+        raise DataError(f"{path} starts with a row of numbers; expected a header with the names of the columns")
+    if len(set(header)) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise DataError(f"{path} has more than one column called {twice!r}")
+    for number, (row, line) in enumerate(numbered, start=1):
+        if len(row) != len(header):
+            raise DataError(f"{path}: row {number} (line {line}) has {len(row)} cells; the header has {len(header)}")
+    return header, [row for row, _ in numbered], [line for _, line in numbered]
+
+
+def _delimiter(text: io.StringIO) -> str:
+    """The comma, unless the header has none and uses semicolons or tabs."""
+    header = text.readline()
+    text.seek(0)
+    return max(",;\t", key=header.count) if "," not in header else ","
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _csv_numbers(cells: list[str], name: str, lines: list[int], path: Path) -> np.ndarray:
+    try:
+        return np.array(cells, dtype=float)
+    except ValueError:
+        row, cell = next((i, c.strip()) for i, c in enumerate(cells) if not _is_number(c))
+    found = f"{cell!r}, which is no number" if cell else "an empty cell (a missing value)"
+    raise DataError(f"{path}: column {name!r} holds {found} in row {row + 1} (line {lines[row]})")
+
+
+def _csv_labels(cells: list[str], target: str, lines: list[int], path: Path) -> np.ndarray:
+    if "" in cells:
+        row = cells.index("")
+        raise DataError(
+            f"{path}: column {target!r} holds an empty cell (a missing value) in row {row + 1} (line {lines[row]})"
+        )
+    return np.array(cells, dtype=float if all(map(_is_number, cells)) else str)
+
+
+# --- from a table to a Dataset ------------------------------------------------------------------------------
+
+
+def _finish(table: _Table, *, name: str, source: str, description: str) -> Dataset:
+    """Check samples and labels, map the labels to -1 and +1, and choose the storage."""
+    A, names = table.A, tuple(table.feature_names)
+    if A.shape[0] == 0 or A.shape[1] == 0:
+        raise DataError(f"{source} holds {A.shape[0]} rows and {A.shape[1]} feature columns; expected some of each")
+    _check_finite(A, names, source)
+    b, label_names = _two_labels(table.labels, A.shape[0], source)
+    return Dataset(_stored(A), b, name, names, label_names, source, description)
+
+
+def _check_finite(A: Samples, names: Sequence[str], source: str) -> None:
+    if sp.issparse(A):
+        entries = A.tocoo()
+        bad = ~np.isfinite(entries.data)
+        rows, columns = entries.row[bad], entries.col[bad]
+    else:
+        rows, columns = np.nonzero(~np.isfinite(A))
+    if rows.size:
+        first = int(np.argmin(rows))
+        row, column = int(rows[first]), int(columns[first])
+        raise DataError(
+            f"{source}: column {names[column]!r} holds {A[row, column]} in row {row + 1}; expected finite "
+            "numbers (fill or drop missing values first)"
+        )
+
+
+def _two_labels(labels: np.ndarray, n_rows: int, source: str) -> tuple[np.ndarray, tuple[str, str]]:
+    if labels.size != n_rows:
+        raise DataError(f"{source} holds {n_rows} rows but labels of shape {labels.shape}; expected one label a row")
+    if labels.dtype.kind not in "fiubU":
+        raise DataError(f"{source}: labels have type {labels.dtype}; expected numbers or strings")
+    labels = labels.ravel()
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        row = int(np.flatnonzero(~np.isfinite(labels))[0])
+        raise DataError(f"{source}: the label of row {row + 1} is {labels[row]}")
+    values = np.unique(labels)
+    if values.size != 2:
+        raise DataError(
+            f"{source}: labels take {values.size} value{'s' * (values.size != 1)} "
+            f"({_listing([_label_name(v) for v in values])}); expected exactly two"
+        )
+    return np.where(labels == values[1], 1.0, -1.0), (_label_name(values[0]), _label_name(values[1]))
+
+
+def _label_name(value: object) -> str:
+    return str(int(value)) if isinstance(value, np.floating) and value.is_integer() else str(value)
+
+
+def _stored(A: Samples) -> Samples:
+    """A float64 copy, dense or CSR by the share of non-zero entries."""
+    n_nonzero = A.count_nonzero() if sp.issparse(A) else np.count_nonzero(A)
+    if n_nonzero >= DENSE_FROM * A.shape[0] * A.shape[1]:
+        return np.array(A.toarray() if sp.issparse(A) else A, dtype=np.float64, order="C")
+    return sp.csr_matrix(A, dtype=np.float64, copy=True)
+
+
+def _listing(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

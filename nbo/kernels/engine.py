@@ -1,0 +1,234 @@
+"""Compilation at first use, cached on disk, one dispatcher for each function and signature."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.resources
+import threading
+import types as pytypes
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numba.core.dispatcher import Dispatcher
+from numba.extending import overload
+
+from nbo._clock import compilation
+
+#: Full fast-math would let the compiler assume that no value is NaN or infinite and so hide divergence.
+FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+
+#: The default error model tests every divisor, and a loop with such a test is not vectorised.
+FLAGS: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True}
+
+#: For functions whose accuracy rests on the order of operations (range reductions, compensated terms).
+ORDERED_FLAGS: dict[str, Any] = FLAGS | {"fastmath": FASTMATH - {"reassoc"}}
+
+_dispatchers: dict[tuple[Any, ...], Callable[..., Any]] = {}
+_lock = threading.RLock()
+
+
+def array(dtype: Any, ndim: int, *, writable: bool = False) -> types.Array:
+    """Return the type of a C-contiguous array argument.
+
+    A read-only type accepts writable, read-only and memory-mapped arrays alike, so that all of them share
+    one compilation; the converse does not hold, so only outputs are declared writable.
+
+    Parameters
+    ----------
+    dtype : dtype
+        The dtype.
+    ndim : int
+        The number of dimensions.
+    writable : bool
+        Whether the function writes to it.
+
+    Returns
+    -------
+    numba.types.Array
+        The type.
+    """
+    return types.Array(numba.from_dtype(np.dtype(dtype)), ndim, "C", readonly=not writable)
+
+
+def helper(py_func: Callable[..., Any] | None = None, **flags: Any) -> Any:
+    """Mark a function that compiled functions call; it is compiled into its callers and never cached alone.
+
+    Parameters
+    ----------
+    py_func : callable, optional
+        The function; without one, a decorator is returned.
+    **flags
+        Options of ``numba.njit`` that replace those in `FLAGS`.
+
+    Returns
+    -------
+    callable
+        The function for use in compiled code; *py_func* itself under ``NUMBA_DISABLE_JIT=1``.
+    """
+    if py_func is None:
+        return functools.partial(helper, **flags)
+    return numba.njit(**(FLAGS | flags))(py_func)
+
+
+def by_precision(double: Callable[..., Any], single: Callable[..., Any]) -> Callable[..., Any]:
+    """Return one function for both precisions of its first argument.
+
+    Parameters
+    ----------
+    double, single : callable
+        What to run for any other number, and for a float32.
+
+    Returns
+    -------
+    callable
+        A function for compiled code and for plain Python.
+    """
+    return _either(double, single, lambda value: isinstance(value, np.float32), lambda kind: kind == types.float32)
+
+
+def by_storage(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[..., Any]:
+    """Return one function for both ways to store rows, told by its first argument.
+
+    Parameters
+    ----------
+    dense, sparse : callable
+        What to run for rows in one array, and for rows in a tuple of arrays.
+
+    Returns
+    -------
+    callable
+        A function for compiled code and for plain Python.
+    """
+    return _either(
+        dense, sparse, lambda value: isinstance(value, tuple), lambda kind: isinstance(kind, types.BaseTuple)
+    )
+
+
+def _either(
+    usual: Callable[..., Any],
+    other: Callable[..., Any],
+    is_other_value: Callable[[Any], bool],
+    is_other_type: Callable[[Any], bool],
+) -> Callable[..., Any]:
+    """Choose by the first argument: while compiling in compiled code, while running in plain Python."""
+
+    def choose(*args: Any) -> Any:
+        return (other if is_other_value(args[0]) else usual)(*args)
+
+    @overload(choose, jit_options=FLAGS, strict=False)  # type: ignore[arg-type]
+    def _resolve(*args: Any) -> Callable[..., Any]:
+        function = other if is_other_type(args[0]) else usual
+        return lambda *args: function(*args)
+
+    return choose
+
+
+def compiled(py_func: Callable[..., Any], signature: tuple[Any, ...], **flags: Any) -> Callable[..., Any]:
+    """Return *py_func* compiled for exactly one signature, from the on-disk cache where possible.
+
+    Parameters
+    ----------
+    py_func : callable
+        A plain Python function that numba can compile.
+    signature : tuple of numba types
+        Types of its arguments, see `array`.
+    **flags
+        Options of ``numba.njit`` that replace those in `FLAGS`.
+
+    Returns
+    -------
+    callable
+        The dispatcher, the same one for the same arguments; *py_func* itself when numba is switched off by
+        ``NUMBA_DISABLE_JIT=1``.
+    """
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return py_func
+    key = (py_func, signature, tuple(sorted((name, repr(value)) for name, value in flags.items())))
+    dispatcher = _dispatchers.get(key)
+    if dispatcher is None:
+        with _lock, compilation:
+            if key not in _dispatchers:
+                _dispatchers[key] = _compile(py_func, signature, FLAGS | flags)
+            dispatcher = _dispatchers[key]
+    return dispatcher
+
+
+def _compile(py_func: Callable[..., Any], signature: tuple[Any, ...], flags: dict[str, Any]) -> Dispatcher:
+    """Compile or load; a cache location that cannot be written costs the cache and nothing else."""
+    function = _renamed(py_func, signature, flags)
+    for cache in (True, False):
+        try:
+            dispatcher = numba.njit(cache=cache, **flags)(function)
+            dispatcher.compile(signature)
+        except (OSError, RuntimeError) as error:
+            # numba reports a missing location as a bare RuntimeError, and a full disk as an OSError.
+            if not cache or not (isinstance(error, OSError) or "cannot cache" in str(error)):
+                raise
+        else:
+            dispatcher.disable_compile()
+            return dispatcher
+    raise AssertionError("unreachable")
+
+
+def _renamed(py_func: Any, signature: tuple[Any, ...], flags: dict[str, Any]) -> pytypes.FunctionType:
+    """Copy a function under a qualified name that no other code, signature or set of flags shares.
+
+    numba keys its cache files by that name. Two processes that compile one name for two signatures would
+    overwrite each other's index, and a name whose helpers have changed would load code that is out of date.
+    """
+    flag_text = repr(sorted((name, sorted(v) if isinstance(v, set) else v) for name, v in flags.items()))
+    digest = hashlib.sha256(repr(signature).encode() + flag_text.encode() + _sources_digest())
+    _add_function(digest, py_func, set())
+    copy = pytypes.FunctionType(
+        py_func.__code__, py_func.__globals__, py_func.__name__, py_func.__defaults__, py_func.__closure__
+    )
+    copy.__module__ = py_func.__module__
+    copy.__qualname__ = f"{py_func.__qualname__}_{digest.hexdigest()[:16]}"
+    return copy
+
+
+@functools.cache
+def _sources_digest() -> bytes:
+    """Hash of the sources in this package: an edit anywhere in it makes every cached kernel out of date."""
+    digest = hashlib.sha256()
+    files = importlib.resources.files(__package__).iterdir()
+    for file in sorted((f for f in files if f.name.endswith(".py")), key=lambda f: f.name):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.digest()
+
+
+def _add_function(digest: Any, function: Any, seen: set[int]) -> None:
+    """Hash what a function does: its code, and the helpers and constants that it names directly.
+
+    numba itself hashes the file of the function and no other, so that a helper or a constant from elsewhere could
+    change unseen. What is reached through the attribute of a module is seen in this package only.
+    """
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    names = _add_code(digest, function.__code__)
+    cells = (cell.cell_contents for cell in function.__closure__ or ())
+    scope = function.__globals__ | dict(zip(function.__code__.co_freevars, cells, strict=True))
+    for name in names:
+        value = getattr(scope.get(name), "py_func", scope.get(name))
+        if isinstance(value, pytypes.FunctionType):
+            _add_function(digest, value, seen)
+        elif isinstance(value, np.ndarray):
+            digest.update(f"{name}={value.dtype}{value.shape}".encode() + value.tobytes())
+        elif isinstance(value, (bool, int, float, complex, str, tuple, np.generic)):
+            digest.update(f"{name}={value!r}".encode())
+
+
+def _add_code(digest: Any, code: pytypes.CodeType) -> list[str]:
+    """Hash code and the code inside it; return the names that they look up."""
+    nested = [constant for constant in code.co_consts if isinstance(constant, pytypes.CodeType)]
+    constants = [constant for constant in code.co_consts if not isinstance(constant, pytypes.CodeType)]
+    digest.update(repr((code.co_code, code.co_names, constants)).encode())
+    names = [*code.co_names, *code.co_freevars]
+    for inner in nested:
+        names += _add_code(digest, inner)
+    return names

@@ -1,0 +1,213 @@
+"""Pictures of runs and of tuned penalties; needs matplotlib (``pip install "nbo[plot]"``)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["convergence", "off_screen_figure", "penalties"]
+
+#: Most rows of :func:`penalties` that stay readable.
+MAX_ROWS = 30
+
+_LABELS = {
+    "value": "upper-level value",
+    "hypergrad_norm": "projected hypergradient norm",
+    "lower_grad_norm": "lower-level gradient norm",
+    "adjoint_residual": "adjoint residual norm",
+    "iteration": "iteration",
+    "seconds": "solver time in seconds",
+}
+
+
+def convergence(
+    history: Mapping[str, npt.ArrayLike],
+    ax: Axes | None = None,
+    *,
+    quantity: str = "hypergrad_norm",
+    against: str = "iteration",
+    label: str | None = None,
+) -> Axes:
+    """Draw one quantity of a history as a line.
+
+    Parameters
+    ----------
+    history : mapping of str to array_like
+        Arrays of equal length, such as ``result.history``.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if omitted.
+    quantity : str
+        The key to draw. Norms and residuals get a logarithmic axis, which leaves zeros out, unless they are
+        zero throughout.
+    against : str
+        The key of the horizontal axis, such as ``"iteration"``, ``"seconds"`` or an oracle count.
+    label : str, optional
+        The line's name in a legend.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes with the line.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    ValueError
+        If the history lacks a key or the arrays differ in length.
+    """
+    across, up = _column(history, against), _column(history, quantity)
+    if across.shape != up.shape:
+        raise ValueError(
+            f"history: {against!r} has shape {across.shape}, {quantity!r} has {up.shape}; expected the same"
+        )
+    ax = _axes(ax)
+    known = np.isfinite(up)  # quantities that are not evaluated in every iteration have gaps
+    logarithmic = quantity != "value" and bool(np.any(up > 0))
+    if logarithmic:
+        known &= up > 0
+        ax.set_yscale("log")
+    marker = "o" if np.count_nonzero(known) <= MAX_ROWS else None
+    ax.plot(across[known], up[known], marker=marker, markersize=3.5, linewidth=1.5, label=label)
+    if against != "seconds":
+        ax.xaxis.set_major_locator(_matplotlib("ticker").MaxNLocator(integer=True))
+    ax.set_xlabel(_LABELS.get(against, f"{against} calls"))
+    ax.set_ylabel(_LABELS.get(quantity, quantity))
+    ax.grid(True, alpha=0.3)
+    return ax
+
+
+def penalties(
+    x: npt.ArrayLike,
+    feature_names: Sequence[str],
+    center: float | None = None,
+    ax: Axes | None = None,
+    *,
+    center_name: str = "shared",
+) -> Axes:
+    """Draw log penalties, one row per feature, the smallest on top.
+
+    Parameters
+    ----------
+    x : array_like, shape (p,)
+        Log penalties.
+    feature_names : sequence of str
+        One name per entry of `x`.
+    center : float, optional
+        A log penalty to compare with, such as the shared one; the median of `x` if omitted.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if omitted.
+    center_name : str
+        What the legend calls the penalty at `center`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes. Of more than 30 features, those furthest from the center are drawn, and the title says so.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    ValueError
+        If `x` is empty, not finite or no vector, or the names do not fit it.
+    """
+    x = np.asarray(x, dtype=float)
+    if x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
+        raise ValueError(
+            f"x: found shape {x.shape} with {np.sum(~np.isfinite(x))} entries that are not finite; "
+            "expected a vector of finite log penalties"
+        )
+    if len(feature_names) != x.size:
+        raise ValueError(f"feature_names: found {len(feature_names)} names; expected {x.size}, one per entry of x")
+    middle = float(np.median(x)) if center is None else float(center)
+    shown = _furthest(x, middle)
+    ax = _axes(ax, height=1.6 + 0.22 * len(shown))
+    rows = np.arange(len(shown))
+    ax.set_xlim(*_padded([*x[shown], middle]))
+    colors = np.where(x[shown] <= middle, "tab:blue", "tab:orange")
+    ax.hlines(rows, middle, x[shown], colors=list(colors), linewidth=1.5)
+    ax.scatter(x[shown], rows, c=colors, s=22, zorder=3)
+    name = "median" if center is None else center_name
+    label = f"{name}: {middle:.4g} (penalty {np.exp(middle):.2g})"
+    ax.axvline(middle, color="0.35", linestyle="--", linewidth=1, label=label)
+    _dress_penalties(ax, rows, [_short(feature_names[j]) for j in shown], x.size)
+    return ax
+
+
+def _furthest(x: np.ndarray, middle: float) -> np.ndarray:
+    """Indices of the at most MAX_ROWS entries furthest from the middle, by descending x (bottom to top)."""
+    chosen = np.argsort(-np.abs(x - middle), kind="stable")[:MAX_ROWS]
+    return chosen[np.argsort(-x[chosen], kind="stable")]
+
+
+def _padded(values: Sequence[float], least: float = 0.3) -> tuple[float, float]:
+    """Limits around all values that are apart even if these are equal."""
+    margin = max(0.05 * (max(values) - min(values)), least)
+    return min(values) - margin, max(values) + margin
+
+
+def _dress_penalties(ax: Axes, rows: np.ndarray, names: list[str], n_features: int) -> None:
+    ax.set_yticks(rows, names)
+    ax.set_ylim(-0.7, len(rows) - 0.3)
+    ax.set_xlabel("log penalty   (left: feature kept freely, right: feature suppressed)")
+    if len(rows) < n_features:
+        ax.set_title(f"the {len(rows)} of {n_features:,} penalties furthest from the dashed line", fontsize="medium")
+    ax.grid(True, axis="x", alpha=0.3)
+    ax.legend(loc="best")
+
+
+def _short(name: str, most: int = 28) -> str:
+    # A dollar sign would start mathematics.
+    return (name if len(name) <= most else name[: most - 1] + "…").replace("$", r"\$")
+
+
+def _column(history: Mapping[str, npt.ArrayLike], key: str) -> np.ndarray:
+    if key not in history:
+        raise ValueError(f"history: has no {key!r}; it has {', '.join(map(repr, history))}")
+    return np.asarray(history[key], dtype=float)
+
+
+def off_screen_figure(width: float, height: float) -> Figure:
+    """Return a figure that needs no display and leaves pyplot's global state alone.
+
+    Parameters
+    ----------
+    width, height : float
+        Size in inches.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        An empty figure, for ``savefig``.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    """
+    agg = _matplotlib("backends.backend_agg")
+    figure = _matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
+    agg.FigureCanvasAgg(figure)
+    return figure
+
+
+def _axes(ax: Axes | None, height: float = 4.0) -> Axes:
+    if ax is not None:
+        return ax
+    return _matplotlib("pyplot").subplots(figsize=(6.4, height), layout="constrained")[1]
+
+
+def _matplotlib(module: str) -> Any:
+    try:
+        return importlib.import_module(f"matplotlib.{module}")
+    except ImportError as error:
+        raise ImportError('pictures need matplotlib: pip install "nbo[plot]"') from error

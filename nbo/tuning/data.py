@@ -1,0 +1,190 @@
+"""Splits, scaling, and the constant column: from a data set to what the tuning stages work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from nbo.datasets import DataError, Dataset, Samples
+
+#: Fewest rows of a label, so that a 60/20/20 split gives every part at least one of them.
+MIN_ROWS_PER_LABEL = 5
+
+_SHARES = {"validation": 0.2, "test": 0.2}
+
+
+class Part(NamedTuple):
+    """Scaled rows with a last column of ones, and their labels.
+
+    Attributes
+    ----------
+    A : ndarray or scipy.sparse.csr_matrix, shape (n, p + 1)
+        The rows.
+    b : ndarray, shape (n,)
+        Labels -1 and +1.
+    """
+
+    A: Samples
+    b: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class TuningData:
+    """The parts of a data set, scaled by statistics of the training rows.
+
+    Attributes
+    ----------
+    train, validation, test : Part
+        The stratified 60/20/20 split.
+    development : Part
+        Training rows followed by validation rows, for refits.
+    center, scale : ndarray, shape (p,)
+        A scaled column is (column - center) / scale; `center` is zero for sparse data.
+    """
+
+    train: Part
+    validation: Part
+    test: Part
+    development: Part
+    center: np.ndarray
+    scale: np.ndarray
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns without the constant one."""
+        return len(self.scale)
+
+    def sizes(self) -> dict[str, int]:
+        """Return the number of rows of each part.
+
+        Returns
+        -------
+        dict
+            ``train``, ``validation`` and ``test`` -> number of rows.
+        """
+        return {name: len(getattr(self, name).b) for name in ("train", "validation", "test")}
+
+    def original_units(self, coefficients: np.ndarray, intercept: float) -> tuple[np.ndarray, float]:
+        """Return the coefficients and the intercept that act on unscaled rows.
+
+        Parameters
+        ----------
+        coefficients : ndarray, shape (p,)
+            Coefficients on scaled columns.
+        intercept : float
+            The intercept that goes with them.
+
+        Returns
+        -------
+        ndarray, shape (p,)
+            Coefficients on the columns of the data set.
+        float
+            The intercept that goes with them.
+        """
+        original = coefficients / self.scale
+        return original, float(intercept - self.center @ original)
+
+
+def prepare(dataset: Dataset, seed: int) -> TuningData:
+    """Split a data set 60/20/20, stratified by label, and scale it.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The data.
+    seed : int
+        Seed of the shuffles.
+
+    Returns
+    -------
+    TuningData
+        Dense columns are standardised and sparse ones divided by their largest magnitude, with statistics of
+        the training rows alone; constant columns become harmless.
+
+    Raises
+    ------
+    DataError
+        If a label has fewer than five rows.
+    """
+    rows = split_rows(dataset.b, dataset.label_names, seed)
+    scaler = _scaler(sp.issparse(dataset.A)).fit(dataset.A[rows["train"]])
+    parts = {
+        name: Part(with_ones(scaler.transform(dataset.A[chosen])), dataset.b[chosen]) for name, chosen in rows.items()
+    }
+    center = np.zeros(dataset.A.shape[1]) if sp.issparse(dataset.A) else scaler.mean_
+    return TuningData(
+        **parts, development=_stacked(parts["train"], parts["validation"]), center=center, scale=scaler.scale_
+    )
+
+
+def split_rows(b: np.ndarray, label_names: tuple[str, str], seed: int) -> dict[str, np.ndarray]:
+    """Split row numbers 60/20/20, stratified by label.
+
+    Parameters
+    ----------
+    b : ndarray, shape (n,)
+        Labels -1 and +1.
+    label_names : tuple of str
+        What the labels stand for, for messages.
+    seed : int
+        Seed of the shuffles.
+
+    Returns
+    -------
+    dict
+        ``train``, ``validation`` and ``test`` -> sorted row numbers.
+
+    Raises
+    ------
+    DataError
+        If a label has fewer than five rows.
+    """
+    from sklearn.model_selection import train_test_split
+
+    for label, name in zip((-1, 1), label_names, strict=True):
+        found = int(np.sum(b == label))
+        if found < MIN_ROWS_PER_LABEL:
+            raise DataError(
+                f"too few rows: label {name!r} has {found}; expected at least {MIN_ROWS_PER_LABEL} "
+                "of each label for training, validation and test"
+            )
+    n_rows, rest, parts = len(b), np.arange(len(b)), {}
+    for name, share in _SHARES.items():
+        rest, chosen = train_test_split(rest, test_size=round(share * n_rows), stratify=b[rest], random_state=seed)
+        parts[name] = np.sort(chosen)
+    parts["train"] = np.sort(rest)
+    return parts
+
+
+def with_ones(A: Samples) -> Samples:
+    """Append the constant column whose coefficient is the intercept.
+
+    Parameters
+    ----------
+    A : ndarray or sparse matrix, shape (n, p)
+        Rows.
+
+    Returns
+    -------
+    ndarray or scipy.sparse.csr_matrix, shape (n, p + 1)
+        The same rows with a last entry of one.
+    """
+    ones = np.ones((A.shape[0], 1))
+    if sp.issparse(A):
+        return sp.hstack([A, sp.csr_matrix(ones)], format="csr")
+    return np.hstack([A, ones])
+
+
+def _scaler(sparse: bool) -> Any:
+    from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+    return MaxAbsScaler() if sparse else StandardScaler()
+
+
+def _stacked(first: Part, second: Part) -> Part:
+    stack = sp.vstack if sp.issparse(first.A) else np.vstack
+    A: Samples = stack([first.A, second.A])
+    return Part(A.tocsr() if sp.issparse(A) else A, np.concatenate([first.b, second.b]))

@@ -1,0 +1,224 @@
+"""The command line: statuses, messages, files, and that no mistake of the user gives a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import nbo
+from nbo import tuning
+from nbo.__main__ import main
+from nbo.tuning import outputs
+
+FILES = {"convergence.png", "history.csv", "model.npz", "penalties.png", "result.json"}
+
+
+@pytest.fixture(autouse=True)
+def in_a_new_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_tune_prints_and_writes(tmp_path, capsys):
+    assert main(["tune", "breast_cancer", "--max-iter", "5", "--seed", "3"]) == 0
+    shown = capsys.readouterr()
+    folder = tmp_path / "nbo-tune-breast_cancer"
+    assert {path.name for path in folder.iterdir()} == FILES
+    found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    assert found["settings"] == {"penalty": "feature", "method": "auto", "seed": 3, "max_iter": 5}
+    for name in ("untuned", "LogisticRegressionCV", "shared", "per-feature"):
+        assert any(line.startswith(name) for line in shown.out.splitlines())
+    assert shown.out.splitlines()[-2:] == [found["verdict"], "results: nbo-tune-breast_cancer"]
+    assert "5 of at most 5 iterations" in shown.err
+
+
+def test_quiet_prints_verdict_and_folder_only(tmp_path, capsys):
+    arguments = ["tune", "digits-3-8", "--max-iter", "3", "--penalty", "shared", "--quiet", "--out", "here"]
+    assert main([*arguments, "--method", "nbo-gd"]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 2
+    assert shown.out.splitlines()[1] == "results: here"
+    assert shown.err == ""
+    found = json.loads((tmp_path / "here" / "result.json").read_text(encoding="utf-8"))
+    assert [stage["name"] for stage in found["stages"]] == ["shared"]
+    assert found["settings"]["method"] == "nbo-gd"
+
+
+def test_csv_with_a_target(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(60, 2))
+    b = np.where(A[:, 0] + rng.normal(size=60) > 0, "spam", "ham")
+    lines = [f"{r[0]},{r[1]},{label}" for r, label in zip(A, b, strict=True)]
+    (tmp_path / "mail.csv").write_text("\n".join(["length,words,kind", *lines]))
+    assert main(["tune", "mail.csv", "--target", "kind", "--max-iter", "5", "--quiet"]) == 0
+    found = json.loads((tmp_path / "nbo-tune-mail" / "result.json").read_text(encoding="utf-8"))
+    assert found["data"]["labels"] == {"-1": "ham", "+1": "spam"}
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "words"),
+    [
+        (None, [], "no file and no built-in data set is called 'data.csv'"),
+        ("a,b\n1,x\n2,y\n", [], "name its label column"),
+        ("a,b\n1,x\n2,y\n", ["--target", "c"], "has no column 'c'"),
+        ("a,b\n1,x\n2,x\n", ["--target", "b"], "labels take 1 value (x); expected exactly two"),
+        ("a,b\nnan,x\n2,y\n", ["--target", "b"], "column 'a' holds nan in row 1"),
+        ("a,b\n1,x\n2,y\n", ["--target", "b"], "too few rows"),
+        ("", ["--target", "b"], "is empty"),
+    ],
+)
+def test_bad_data_is_one_line_and_status_two(tmp_path, capsys, content, arguments, words):
+    if content is not None:
+        (tmp_path / "data.csv").write_text(content)
+    before = set(tmp_path.iterdir())
+    assert main(["tune", "data.csv", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    (line,) = shown.err.splitlines()
+    assert words in line
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--seed", "-1"], "found '-1'; expected an integer >= 0"),
+        (["--seed", "x"], "found 'x'; expected an integer >= 0"),
+        (["--seed", str(2**32)], "expected an integer below 2**32"),
+        (["--max-iter", "1.5"], "found '1.5'; expected an integer >= 0"),
+        (["--penalty", "class"], "invalid choice: 'class'"),
+        (["--method", "nbo-magic"], "there is no method 'nbo-magic'; choose from nbo-gd"),
+        (["--unknown"], "unrecognized arguments: --unknown"),
+    ],
+)
+def test_bad_arguments(capsys, arguments, words):
+    assert main(["tune", "breast_cancer", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_existing_folder_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tuning, "tune", lambda *arguments, **options: pytest.fail("the work started"))
+    (tmp_path / "out").mkdir()
+    assert main(["tune", "breast_cancer", "--out", "out"]) == 2
+    assert "out exists; choose another folder" in capsys.readouterr().err
+
+
+def test_force_replaces_a_result_but_no_other_folder(tmp_path, capsys):
+    arguments = ["tune", "breast_cancer", "--max-iter", "1", "--quiet", "--out", "out", "--force"]
+    assert main(arguments) == 0
+    assert main([*arguments, "--seed", "8"]) == 0
+    assert json.loads((tmp_path / "out" / "result.json").read_text())["settings"]["seed"] == 8
+    (tmp_path / "out" / "result.json").unlink()
+    assert main(arguments) == 2
+    assert "--force will not replace it" in capsys.readouterr().err
+
+
+def test_extras_that_are_missing_take_one_line_each(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    assert main(["tune", "breast_cancer", "--max-iter", "1"]) == 0
+    bar, plot = capsys.readouterr().err.splitlines()
+    assert 'pip install "nbo[progress]"' in bar
+    assert 'pip install "nbo[plot]"' in plot
+    assert not (tmp_path / "nbo-tune-breast_cancer" / "penalties.png").exists()
+
+
+def test_ctrl_c_in_a_stage_writes_what_there_is(tmp_path, capsys, monkeypatch):
+    from nbo.tuning.progress import ProgressBar
+
+    def interrupt(self, stage, iteration, value):
+        if iteration == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ProgressBar, "__call__", interrupt)
+    assert main(["tune", "breast_cancer", "--out", "out"]) == 130
+    assert "Interrupted; so far: " in capsys.readouterr().out
+    found = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+    assert found["interrupted"] is True
+    assert found["stages"][0]["status"] == "interrupted"
+
+
+def test_ctrl_c_before_anything_is_ready(tmp_path, capsys, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "tune", interrupt)
+    assert main(["tune", "breast_cancer", "--out", "out"]) == 130
+    assert capsys.readouterr().err == "nbo: interrupted; nothing was written\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_reader_that_stops_early_does_not_cost_the_results(tmp_path):
+    command = [sys.executable, "-m", "nbo", "tune", "breast_cancer", "--max-iter", "1", "--out", "out"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run.stdout.close()
+    assert run.wait() == 141
+    assert "Traceback" not in run.stderr.read()
+    run.stderr.close()
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+
+
+def test_results_that_cannot_be_written_are_shown_all_the_same(capsys, monkeypatch):
+    def fail(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(outputs, "write", fail)
+    assert main(["tune", "breast_cancer", "--max-iter", "1"]) == 2
+    shown = capsys.readouterr()
+    assert "per-feature" in shown.out
+    assert "results:" not in shown.out
+    assert "the results were not written: [Errno 28] No space left on device" in shown.err
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"nbo {nbo.__version__}\n"
+
+
+def test_methods(capsys):
+    assert main(["methods"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(nbo.methods())
+    assert lines[0] == f"{'nbo-gd':<16} {nbo.methods()['nbo-gd']}"
+
+
+def test_no_command(capsys):
+    assert main([]) == 2
+    assert "COMMAND" in capsys.readouterr().err
+
+
+def test_help_is_light():
+    program = (
+        "import sys; from nbo.__main__ import main; main(['--help']); "
+        "print('loaded:', *{'numba', 'sklearn', 'matplotlib', 'tqdm'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "tune" in run.stdout
+    assert run.stdout.splitlines()[-1].strip() == "loaded:"
+
+
+def test_benchmarks_are_found_by_name(capsys, monkeypatch):
+    calls = []
+    made = SimpleNamespace(BENCHMARKS={"one": lambda quick: calls.append(quick)})
+    monkeypatch.setitem(sys.modules, "nbo.benchmarks", made)
+    assert main(["bench", "one", "--quick"]) == 0
+    assert main(["bench", "one"]) == 0
+    assert calls == [True, False]
+    assert main(["bench", "two"]) == 2
+    assert "there is no benchmark 'two'; choose from one" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["libsvm/mushrooms.bz2", "libsvm/a9a.bz2", "libsvm/phishing.bz2", "ijcnn1/ijcnn1.bz2"])
+def test_published_set(data_mirror, tmp_path, capsys, name):
+    assert main(["tune", str(data_mirror / name), "--out", "out", "--max-iter", "30"]) == 0
+    rows = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))["models"]
+    loss = {row["name"]: row["validation_loss"] for row in rows}
+    assert loss["shared"] <= loss["untuned"] + 1e-9
+    assert all(np.isfinite(row["test_loss"]) for row in rows)
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,139 @@
+"""Pictures: what is drawn from given arrays, which entries are chosen, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nbo import plotting
+
+HISTORY = {
+    "iteration": np.arange(5),
+    "seconds": np.linspace(0, 1, 5),
+    "value": np.array([0.5, np.nan, 0.3, 0.2, 0.25]),
+    "hypergrad_norm": np.array([np.nan, 1e-1, 1e-2, 1e-3, 1e-4]),
+    "lower_hvp": np.arange(5) * 3,
+}
+
+
+@pytest.fixture
+def ax():
+    return plotting.off_screen_figure(4, 3).subplots()
+
+
+def labels(axis):
+    return [text.get_text() for text in axis.get_ticklabels()]
+
+
+def test_convergence_draws_what_is_known(ax):
+    assert plotting.convergence(HISTORY, ax, label="run") is ax
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3, 4])
+    np.testing.assert_array_equal(line.get_ydata(), [1e-1, 1e-2, 1e-3, 1e-4])
+    assert line.get_label() == "run"
+    assert ax.get_yscale() == "log"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("iteration", "projected hypergradient norm")
+
+
+def test_convergence_of_the_value_against_a_count(ax):
+    plotting.convergence(HISTORY, ax, quantity="value", against="lower_hvp")
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [0, 6, 9, 12])
+    assert ax.get_yscale() == "linear"
+    assert ax.get_xlabel() == "lower_hvp calls"
+
+
+def test_zeros_are_left_out_of_a_logarithmic_axis(ax):
+    plotting.convergence({"iteration": [0, 1, 2], "hypergrad_norm": [0.0, 0.1, 0.01]}, ax)
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [1, 2])
+
+
+def test_convergence_of_zeros_stays_linear(ax):
+    plotting.convergence({"iteration": [0, 1], "hypergrad_norm": [0.0, 0.0]}, ax)
+    assert ax.get_yscale() == "linear"
+
+
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        ({"iteration": [0]}, "has no 'hypergrad_norm'; it has 'iteration'"),
+        ({"iteration": [0, 1], "hypergrad_norm": [1.0]}, "expected the same"),
+    ],
+)
+def test_convergence_refuses(ax, history, words):
+    with pytest.raises(ValueError, match=words):
+        plotting.convergence(history, ax)
+
+
+def test_without_axes_a_new_figure_is_made():
+    before = set(plt.get_fignums())
+    ax = plotting.penalties([-1.0, -2.0], ["a", "b"])
+    assert set(plt.get_fignums()) - before == {ax.figure.number}
+    plt.close(ax.figure)
+
+
+def test_off_screen_figures_leave_pyplot_alone(ax):
+    before = plt.get_fignums()
+    plotting.penalties([-1.0], ["a"], ax=ax)
+    plotting.convergence(HISTORY, plotting.off_screen_figure(3, 3).subplots())
+    assert plt.get_fignums() == before
+
+
+def test_penalties_are_sorted_with_the_smallest_on_top(ax):
+    plotting.penalties([-1.0, -5.0, -3.0], ["mid $", "low", "mean"], -3.0, ax, center_name="common")
+    assert labels(ax.yaxis) == [r"mid \$", "mean", "low"]
+    np.testing.assert_allclose(ax.collections[1].get_offsets()[:, 0], [-1, -3, -5])
+    (line,) = ax.lines
+    np.testing.assert_allclose(line.get_xdata(), -3)
+    assert ax.get_legend().get_texts()[0].get_text() == "common: -3 (penalty 0.05)"
+    assert ax.get_title() == ""
+
+
+def test_penalties_that_are_all_equal_have_an_axis(ax):
+    plotting.penalties([-3.0, -3.0], ["a", "b"], -3.0, ax)
+    low, high = ax.get_xlim()
+    assert low < -3 < high
+    ax.figure.canvas.draw()
+
+
+def test_long_names_are_cut(ax):
+    plotting.penalties([0.0], ["n" * 100], ax=ax)
+    assert len(labels(ax.yaxis)[0]) == 28
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 1000), p=st.integers(plotting.MAX_ROWS + 1, 200))
+def test_of_many_penalties_the_furthest_are_shown(seed, p):
+    x = np.random.default_rng(seed).normal(size=p)
+    ax = plotting.penalties(x, [str(j) for j in range(p)], 0.2, plotting.off_screen_figure(4, 4).subplots())
+    shown = np.array([int(name) for name in labels(ax.yaxis)])
+    assert len(shown) == plotting.MAX_ROWS
+    hidden = np.setdiff1d(np.arange(p), shown)
+    assert np.abs(x[shown] - 0.2).min() >= np.abs(x[hidden] - 0.2).max()
+    assert ax.get_title() == f"the {plotting.MAX_ROWS} of {p} penalties furthest from the dashed line"
+
+
+@pytest.mark.parametrize(
+    ("x", "names", "words"),
+    [
+        ([], [], "vector of finite log penalties"),
+        ([[1.0]], ["a"], "vector of finite log penalties"),
+        ([np.nan], ["a"], "1 entries that are not finite"),
+        ([1.0, 2.0], ["a"], "found 1 names; expected 2"),
+    ],
+)
+def test_penalties_refuses(ax, x, names, words):
+    with pytest.raises(ValueError, match=words):
+        plotting.penalties(x, names, ax=ax)
+
+
+@pytest.mark.parametrize("draw", [lambda: plotting.convergence(HISTORY), lambda: plotting.off_screen_figure(3, 3)])
+def test_without_matplotlib_the_extra_is_named(monkeypatch, draw):
+    for module in ("pyplot", "figure", "backends.backend_agg"):
+        monkeypatch.setitem(sys.modules, f"matplotlib.{module}", None)
+    with pytest.raises(ImportError, match=r'pip install "nbo\[plot\]"'):
+        draw()

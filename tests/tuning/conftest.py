@@ -1,0 +1,14 @@
+"""One small finished report for all tests of this folder."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbo.datasets import load
+from nbo.tuning import TuneReport, tune
+
+
+@pytest.fixture(scope="session")
+def report() -> TuneReport:
+    """Both stages on breast_cancer, cut short."""
+    return tune(load("breast_cancer"), seed=0, max_iter=25)

@@ -1,0 +1,93 @@
+"""Splits and scaling."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbo.datasets import DataError, Dataset, load
+from nbo.tuning.data import prepare, split_rows, with_ones
+
+NAMES = ("no", "yes")
+
+
+def dataset_of(A, b):
+    names = tuple(f"f{j}" for j in range(A.shape[1]))
+    return Dataset(A, b, "made", names, NAMES, "a test", "made for a test")
+
+
+@given(counts=st.tuples(st.integers(5, 400), st.integers(5, 400)), seed=st.integers(0, 2**32 - 1))
+def test_split_is_a_stratified_partition(counts, seed):
+    b = np.repeat([-1.0, 1.0], counts)
+    parts = split_rows(b, NAMES, seed)
+    assert list(parts) == ["validation", "test", "train"]
+    np.testing.assert_array_equal(np.sort(np.concatenate(list(parts.values()))), np.arange(len(b)))
+    shares = {"train": 0.6, "validation": 0.2, "test": 0.2}
+    for name, rows in parts.items():
+        assert abs(len(rows) - shares[name] * len(b)) <= 1
+        for label, count in zip((-1, 1), counts, strict=True):
+            found = np.sum(b[rows] == label)
+            assert found >= 1
+            assert abs(found - shares[name] * count) < 2
+
+
+def test_split_depends_on_the_seed_alone():
+    b = np.resize([-1.0, 1.0], 100)
+    first, again, other = (split_rows(b, NAMES, seed)["test"] for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize(("counts", "name"), [((4, 50), "no"), ((50, 0), "yes")])
+def test_too_few_rows(counts, name):
+    with pytest.raises(DataError, match=f"too few rows: label '{name}' has {min(counts)}; expected at least 5"):
+        split_rows(np.repeat([-1.0, 1.0], counts), NAMES, 0)
+
+
+def test_dense_columns_are_standardised_by_training_rows():
+    data = prepare(load("breast_cancer"), seed=0)
+    assert data.sizes() == {"train": 341, "validation": 114, "test": 114}
+    np.testing.assert_allclose(data.train.A[:, :-1].mean(axis=0), 0, atol=1e-10)
+    np.testing.assert_allclose(data.train.A[:, :-1].std(axis=0), 1)
+    assert np.abs(data.test.A[:, :-1].mean(axis=0)).max() > 1e-3
+    for part in (data.train, data.validation, data.test, data.development):
+        np.testing.assert_array_equal(part.A[:, -1], 1)
+    np.testing.assert_array_equal(data.development.A, np.vstack([data.train.A, data.validation.A]))
+    np.testing.assert_array_equal(data.development.b, np.concatenate([data.train.b, data.validation.b]))
+
+
+def test_sparse_columns_stay_sparse():
+    rng = np.random.default_rng(0)
+    A = sp.random(200, 30, density=0.1, format="csr", random_state=0)
+    data = prepare(dataset_of(A, rng.choice([-1.0, 1.0], 200)), seed=0)
+    for part in (data.train, data.validation, data.test, data.development):
+        assert part.A.format == "csr"
+    assert np.abs(data.train.A).max() == 1
+    np.testing.assert_array_equal(data.center, 0)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_original_units_give_the_same_scores(kind):
+    rng = np.random.default_rng(1)
+    A = rng.normal(3, 5, size=(60, 4)) * (rng.random((60, 4)) < 0.5)
+    A[:, 2] = 0  # constant: its scale is one and its coefficient harmless
+    dataset = dataset_of(kind(A), np.resize([-1.0, 1.0], 60))
+    data, y = prepare(dataset, seed=2), rng.normal(size=5)
+    coefficients, intercept = data.original_units(y[:-1], y[-1])
+    rows = split_rows(dataset.b, NAMES, 2)["test"]
+    np.testing.assert_allclose(A[rows] @ coefficients + intercept, data.test.A @ y, rtol=1e-10)
+
+
+def test_inputs_are_not_modified():
+    dataset = load("digits-3-8")
+    before = dataset.A.copy()
+    prepare(dataset, seed=0)
+    np.testing.assert_array_equal(dataset.A, before)
+
+
+def test_ones():
+    np.testing.assert_array_equal(with_ones(np.zeros((2, 1))), [[0, 1], [0, 1]])
+    np.testing.assert_array_equal(with_ones(sp.csr_matrix((2, 1))).toarray(), [[0, 1], [0, 1]])

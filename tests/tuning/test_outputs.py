@@ -1,0 +1,196 @@
+"""The result folder: contents, refusals, and that nothing half written stays."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from nbo.tuning import outputs, pictures
+from nbo.tuning.outputs import FolderError, check_folder, write
+
+FILES = ["convergence.png", "history.csv", "model.npz", "penalties.png", "result.json"]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def folder(report, tmp_path_factory):
+    """The report, written once."""
+    target = tmp_path_factory.mktemp("outputs") / "deep" / "result"
+    assert write(report, target) == []
+    return target
+
+
+def test_all_files_are_there_and_nothing_else(folder):
+    assert names(folder) == FILES
+    assert names(folder.parent) == ["result"]
+
+
+def test_summary(folder, report):
+    found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    assert found["settings"] == {"penalty": "feature", "method": "auto", "seed": 0, "max_iter": 25}
+    assert found["data"]["split"] == {"train": 341, "validation": 114, "test": 114}
+    assert found["data"]["labels"] == {"-1": "malignant", "+1": "benign"}
+    assert found["verdict"] == report.verdict
+    assert found["versions"]["numpy"] == np.__version__
+    assert [row["test_loss"] for row in found["models"]] == [model.test_loss for model in report.models]
+    assert found["models"][1]["counts"] is None
+    assert [stage["status"] for stage in found["stages"]] == [s.result.status.value for s in report.stages]
+    assert found["stages"][1]["counts"] == report.stages[1].result.counts.as_dict()
+    assert found["notes"] == list(report.notes)
+
+
+def test_saved_model_scores_unscaled_rows(folder, report):
+    with np.load(folder / "model.npz", allow_pickle=False) as saved:
+        model = {key: saved[key] for key in saved.files}
+    assert str(model["name"]) == "per-feature"
+    scores = report.dataset.A @ model["coefficients"] + model["intercept"]
+    scaled = (report.dataset.A - model["center"]) / model["scale"]
+    np.testing.assert_allclose(scores, scaled @ model["scaled_coefficients"] + model["scaled_intercept"], rtol=1e-8)
+    assert np.mean((scores > 0) == (report.dataset.b > 0)) > 0.95
+    assert list(model["label_names"]) == ["malignant", "benign"]
+    assert tuple(model["feature_names"]) == report.dataset.feature_names
+    np.testing.assert_allclose(model["C"] * np.exp(model["x"]) * 341, 1)
+
+
+def test_history_has_the_rows_of_both_stages(folder, report):
+    with open(folder / "history.csv", newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    histories = [stage.result.history for stage in report.stages]
+    assert len(rows) == sum(len(history["iteration"]) for history in histories)
+    assert list(rows[0]) == ["stage", *histories[0]]
+    assert rows[-1]["stage"] == "per-feature"
+    assert float(rows[-1]["value"]) == histories[1]["value"][-1]
+
+
+@pytest.mark.parametrize("name", ["convergence.png", "penalties.png"])
+def test_pictures_are_png(folder, name):
+    assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_pictures_show_the_stages_and_leave_the_intercept_out(report):
+    convergence = pictures.convergence_figure(report)
+    assert [ax.get_title() for ax in convergence.axes[:2]] == ["shared stage", "per-feature stage"]
+    (ax,) = pictures.penalties_figure(report).axes
+    shown = {text.get_text() for text in ax.yaxis.get_ticklabels()}
+    assert shown == set(report.dataset.feature_names)
+
+
+def test_picture_of_one_shared_penalty(report):
+    shared = dataclasses.replace(report, stages=report.stages[:1])
+    (ax,) = pictures.penalties_figure(shared).axes
+    assert [text.get_text() for text in ax.yaxis.get_ticklabels()] == ["all features"]
+    assert ax.get_legend().get_texts()[0].get_text().startswith("untuned: ")
+
+
+def test_without_matplotlib_pictures_are_left_out(report, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    (said,) = write(report, tmp_path / "out")
+    assert 'pip install "nbo[plot]"' in said
+    assert names(tmp_path / "out") == ["history.csv", "model.npz", "result.json"]
+
+
+def test_report_without_a_stage(report, tmp_path):
+    bare = dataclasses.replace(report, stages=(), interrupted=True)
+    (said,) = write(bare, tmp_path / "out")
+    assert "no stage was finished" in said
+    assert names(tmp_path / "out") == ["result.json"]
+    assert json.loads((tmp_path / "out" / "result.json").read_text())["interrupted"] is True
+
+
+def test_numbers_that_are_not_finite_become_null():
+    found = outputs._plain({"a": [np.inf, np.float32(0.5), np.int64(3), np.bool_(True)], "b": (None, "text")})
+    assert found == {"a": [None, 0.5, 3, True], "b": [None, "text"]}
+    assert json.dumps(found, allow_nan=False)
+
+
+# --- never over somebody's files ----------------------------------------------------------------------------
+
+
+def test_existing_folder_needs_force(folder, report):
+    before = (folder / "result.json").read_bytes()
+    with pytest.raises(FolderError, match="exists; choose another folder with --out"):
+        write(report, folder)
+    assert (folder / "result.json").read_bytes() == before
+
+
+def test_force_replaces_an_earlier_result_whole(report, tmp_path):
+    target = tmp_path / "out"
+    write(report, target)
+    (target / "stray.txt").write_text("old")
+    assert write(report, target, force=True) == []
+    assert names(target) == FILES
+    assert names(tmp_path) == ["out"]
+
+
+def test_force_accepts_an_empty_folder(report, tmp_path):
+    (tmp_path / "out").mkdir()
+    write(report, tmp_path / "out", force=True)
+    assert names(tmp_path / "out") == FILES
+
+
+@pytest.mark.parametrize("content", ["{}", "no json", '{"command": "something else"}', "[1]"])
+def test_force_refuses_other_folders(tmp_path, content):
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(FolderError, match="holds no earlier result of nbo tune"):
+        check_folder(tmp_path, force=True)
+    assert names(tmp_path) == ["result.json"]
+
+
+def test_force_refuses_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FolderError, match="is the current folder"):
+        check_folder(tmp_path, force=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_file_is_refused(tmp_path, force):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(FolderError, match="exists and is no folder"):
+        check_folder(tmp_path / "out", force)
+    with pytest.raises(FolderError, match="is no writable folder"):
+        check_folder(tmp_path / "out" / "below", force)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("disk full")])
+def test_nothing_half_written_stays(report, tmp_path, monkeypatch, error):
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr(outputs, "_write_history", fail)
+    with pytest.raises(error if isinstance(error, type) else type(error)):
+        write(report, tmp_path / "out")
+    assert names(tmp_path) == []
+
+
+def test_failed_exchange_restores_the_earlier_result(tmp_path, monkeypatch):
+    old, fresh = tmp_path / "out", tmp_path / "new"
+    for folder, text in ((old, "old"), (fresh, "new")):
+        folder.mkdir()
+        (folder / "text").write_text(text)
+    rename = type(old).rename
+
+    def fail_for_fresh(self, target):
+        if self == fresh:
+            raise OSError("no")
+        return rename(self, target)
+
+    monkeypatch.setattr(type(old), "rename", fail_for_fresh)
+    with pytest.raises(OSError, match="no"):
+        outputs._exchange(fresh, old, tmp_path / "aside")
+    assert (old / "text").read_text() == "old"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_folder_that_cannot_be_created(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(FolderError, match="is no writable folder"):
+        check_folder(tmp_path / "out", force=False)
