@@ -1,12 +1,14 @@
 """Bilevel optimisation with explicit oracles: min_x f(x, y*(x)) with y*(x) = argmin_y g(x, y)."""
 
+from typing import TYPE_CHECKING
+
 from nbo import lower_level, problems, schedules, theory, upper_steps
 from nbo._minimize import MethodInfo, methods, minimize
 from nbo.checks import ProblemReport, check_problem
+from nbo.history import History, Status
 from nbo.lower_level import Hypergradient, LowerSolution, hypergradient, solve_lower_level
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
-from nbo.result import BilevelResult, History, Status
 from nbo.solvers import (
     NBOCG,
     NBOGD,
@@ -19,6 +21,9 @@ from nbo.solvers import (
     NBOLanczos,
     NoLoopAID,
 )
+
+if TYPE_CHECKING:
+    from nbo.result import BilevelResult
 
 __version__ = "0.1.0"
 
@@ -55,3 +60,12 @@ __all__ = [
     "theory",
     "upper_steps",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import what needs `scipy.optimize` when it is first asked for: that package takes longer than all the rest."""
+    if name == "BilevelResult":
+        from nbo.result import BilevelResult
+
+        return BilevelResult
+    raise AttributeError(f"module 'nbo' has no attribute {name!r}")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from nbo.problem import BilevelProblem
-from nbo.result import BilevelResult
 from nbo.solvers import REGISTRY, DeterministicSolver
+
+if TYPE_CHECKING:
+    from nbo.result import BilevelResult
 
 #: What ``method="auto"`` stands for.
 AUTO = "nbo-cg"

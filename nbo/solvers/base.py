@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,12 @@ from nbo._vectors import norm
 from nbo.feasible_sets import FeasibleSet, feasible_set
 from nbo.oracles import CountedProblem, OracleCounts
 from nbo.problem import BilevelProblem, provides
-from nbo.result import BilevelResult
 from nbo.schedules import Schedule, validate_schedule
 from nbo.solvers.driver import Limits, Run, State
 from nbo.upper_steps import AdaptiveStep, Directions, ScheduledStep, UpperStep
+
+if TYPE_CHECKING:
+    from nbo.result import BilevelResult
 
 Array = npt.NDArray[Any]
 

@@ -6,17 +6,21 @@ import dataclasses
 import inspect
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import OptimizeResult
 
 from nbo._clock import compilation
 from nbo._vectors import all_finite
 from nbo.feasible_sets import FeasibleSet
+from nbo.history import EvaluatedIterate, HistoryRecorder, Status
 from nbo.oracles import CountedProblem, NonFiniteOracleError
-from nbo.result import BilevelResult, EvaluatedIterate, HistoryRecorder, Status
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+
+    from nbo.result import BilevelResult
 
 Array = npt.NDArray[Any]
 NORMS = (np.nan, np.nan, np.nan)
@@ -292,6 +296,8 @@ class Run:
             )
 
     def _intermediate(self) -> OptimizeResult:
+        from scipy.optimize import OptimizeResult
+
         s = self.state
         x, y, u = _copies(*s.iterate)
         return OptimizeResult(
@@ -309,6 +315,8 @@ class Run:
         )
 
     def _result(self, status: Status, message: str) -> BilevelResult:
+        from nbo.result import BilevelResult
+
         assert self.best is not None
         s = self.state
         x, y, u = _copies(*s.iterate)

@@ -7,7 +7,7 @@ from typing import Any
 from nbo._clock import compilation
 from nbo._validation import choice, integer
 from nbo.datasets import Dataset
-from nbo.result import Status
+from nbo.history import Status
 from nbo.tuning import baseline, stages
 from nbo.tuning.data import TuningData, prepare
 from nbo.tuning.models import FittedModel

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, log_loss
 
 import nbo
 from nbo.datasets import DataError, Dataset, load
-from nbo.result import Status
+from nbo.history import Status
 from nbo.tuning import PENALTIES, baseline, prepare, stages, tune
 from nbo.tuning.report import ORDER
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nbo
-from nbo.result import COLUMNS, HistoryRecorder
+from nbo.history import COLUMNS, HistoryRecorder
 
 
 def recorded(rows):
