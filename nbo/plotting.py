@@ -45,8 +45,8 @@ def convergence(
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if omitted.
     quantity : str
-        The key to draw. Norms and residuals get a logarithmic axis, which leaves zeros out, unless they are
-        zero throughout.
+        The key to draw. Norms and residuals get a logarithmic axis unless they are zero throughout. A zero,
+        such as d_x has at y0 = u0 = 0 where grad_1 f vanishes, is a gap on that axis.
     against : str
         The key of the horizontal axis, such as ``"iteration"``, ``"seconds"`` or an oracle count.
     label : str, optional
@@ -70,13 +70,15 @@ def convergence(
             f"history: {against!r} has shape {across.shape}, {quantity!r} has {up.shape}; expected the same"
         )
     ax = _axes(ax)
-    known = np.isfinite(up)  # quantities that are not evaluated in every iteration have gaps
-    logarithmic = quantity != "value" and bool(np.any(up > 0))
-    if logarithmic:
-        known &= up > 0
-        ax.set_yscale("log")
-    marker = "o" if np.count_nonzero(known) <= MAX_ROWS else None
-    ax.plot(across[known], up[known], marker=marker, markersize=3.5, linewidth=1.5, label=label)
+    known = np.isfinite(up)  # a quantity may be unknown in some rows; the line joins the others
+    across, up = across[known], up[known]
+    norms = quantity != "value" and bool(np.any(up > 0))
+    if norms or ax.get_yscale() == "log":
+        up = np.where(up > 0, up, np.nan)
+    marker = "o" if up.size <= MAX_ROWS else None
+    ax.plot(across, up, marker=marker, markersize=3.5, linewidth=1.5, label=label)
+    if norms:  # unless masked, the zeros of an earlier line on these axes would become a vertical one
+        ax.set_yscale("log", nonpositive="mask")
     if against != "seconds":
         ax.xaxis.set_major_locator(_matplotlib("ticker").MaxNLocator(integer=True))
     ax.set_xlabel(_LABELS.get(against, f"{against} calls"))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 import nbo
+from nbo.benchmarks import BENCHMARKS
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.rst"))
 
 #: A code block: its language, and its body with the empty lines in it.
@@ -18,7 +21,7 @@ BLOCK = re.compile(r"^\.\. code-block:: (\w+)\n(?: +:.*\n)*\n((?:(?: +.*)?\n)+)"
 
 
 def test_there_are_pages():
-    assert {"index", "quickstart", "defining_a_problem", "methods", "tune"} <= {page.stem for page in PAGES}
+    assert {"index", "quickstart", "defining_a_problem", "methods", "corrections", "tune"} <= {page.stem for page in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -38,6 +41,36 @@ def test_python_is_written_as_examples(page):
 def test_every_method_is_described():
     page = (DOCS / "methods.rst").read_text(encoding="utf-8")
     assert [name for name in nbo.methods() if name != "auto" and f"``{name}``" not in page] == []
+
+
+def test_every_correction_that_docstrings_cite_is_on_the_page():
+    page = (DOCS / "corrections.rst").read_text(encoding="utf-8")
+    labels = set(re.findall(r"^\.\. _errata-([EAC]\d+):\n\n\1: ", page, re.MULTILINE))
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "nbo").rglob("*.py")]
+    cited = {
+        label
+        for source in sources
+        for labels_in_one_place in re.findall(r"errata ((?:\w+(?:,\s+)?)+)", source)
+        for label in re.findall(r"\w+", labels_in_one_place)
+    }
+    assert {"A1", "A2", "E6"} <= cited
+    assert cited - labels == set()
+
+
+def test_every_benchmark_is_described():
+    page = (DOCS / "benchmarks.rst").read_text(encoding="utf-8")
+    assert [name for name in BENCHMARKS if f"nbo bench {name}\n" not in page] == []
+
+
+def test_every_data_set_that_is_fetched_is_named():
+    script = runpy.run_path(str(ROOT / "data_scripts" / "fetch_libsvm.py"))
+    page = (DOCS / "tune.rst").read_text(encoding="utf-8")
+    assert [name for name in script["SETS"] if f"``{name}``" not in page] == []
+
+
+def test_every_status_is_described():
+    page = (DOCS / "defining_a_problem.rst").read_text(encoding="utf-8")
+    assert [status for status in nbo.Status if f"   * - ``{status}``\n" not in page] == []
 
 
 def test_every_public_name_is_in_the_reference():

@@ -47,9 +47,31 @@ def test_convergence_of_the_value_against_a_count(ax):
     assert ax.get_xlabel() == "lower_hvp calls"
 
 
-def test_zeros_are_left_out_of_a_logarithmic_axis(ax):
-    plotting.convergence({"iteration": [0, 1, 2], "hypergrad_norm": [0.0, 0.1, 0.01]}, ax)
-    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [1, 2])
+def drawn(ax, line):
+    """The vertices of a line in pixels that are really drawn."""
+    vertices = ax.transData.transform(line.get_xydata())
+    return vertices[np.isfinite(vertices).all(axis=1)]
+
+
+@pytest.mark.parametrize("norms", [[0.0, 0.0, 0.1, 0.01], [0.1, 0.0, 1e-2, 1e-3], [0.1, 0.01, 1e-3, 0.0]])
+def test_zeros_are_gaps_on_a_logarithmic_axis(ax, norms):
+    plotting.convergence({"iteration": np.arange(4), "hypergrad_norm": norms}, ax)
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_xdata(), np.arange(4))
+    np.testing.assert_array_equal(np.isnan(line.get_ydata()), np.equal(norms, 0))
+    low, high = ax.get_ylim()
+    assert 0.1 * min(filter(None, norms)) < low and high < 10 * max(norms)
+    assert len(drawn(ax, line)) == np.count_nonzero(norms)
+
+
+@pytest.mark.parametrize("zeros_first", [False, True])
+def test_a_run_of_zeros_beside_another_draws_no_vertical_line(ax, zeros_first):
+    runs = [[1.0, 0.1, 0.01], [0.0, 0.0, 0.0]]
+    for norms in runs[::-1] if zeros_first else runs:
+        plotting.convergence({"iteration": np.arange(3), "hypergrad_norm": norms}, ax)
+    ax.figure.canvas.draw()
+    assert ax.get_yscale() == "log"
+    assert [len(drawn(ax, line)) for line in ax.lines] == ([0, 3] if zeros_first else [3, 0])
 
 
 def test_convergence_of_zeros_stays_linear(ax):
