@@ -112,7 +112,7 @@ class ProjectedSet(FeasibleSet):
 
 
 def feasible_set(problem: BilevelProblem, dim_x: int, bounds: Any, x0: Array) -> FeasibleSet:
-    """Return the feasible set of a run, after checking that the start lies in a box.
+    """Return the feasible set of a run, after checking that the start lies in it.
 
     Parameters
     ----------
@@ -133,14 +133,21 @@ def feasible_set(problem: BilevelProblem, dim_x: int, bounds: Any, x0: Array) ->
     Raises
     ------
     TypeError, ValueError
-        If `bounds` is no box, is given beside a problem with its own `project`, or excludes `x0`.
+        If `bounds` is no box, is given beside a problem with its own `project`, or `x0` is not feasible.
     """
     if provides(problem, "project"):
         if bounds is not None:
             raise ValueError(
                 f"bounds: {type(problem).__name__} defines project(), which bounds would replace; leave one out"
             )
-        return ProjectedSet(problem)
+        projected = ProjectedSet(problem)
+        distance = float(np.linalg.norm(projected(x0) - x0))
+        if distance > 1e-8 * max(1.0, float(np.linalg.norm(x0))):
+            raise ValueError(
+                f"x0: found a point at distance {distance:.3g} from the set that {type(problem).__name__}.project "
+                "projects onto; expected a point of the set (start from its projection)"
+            )
+        return projected
     name, pair = ("problem.bounds", problem.bounds) if bounds is None else ("bounds", bounds)
     found = Box(*box(name, pair, dim_x))
     found.require("x0", x0)

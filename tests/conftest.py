@@ -13,8 +13,9 @@ from hypothesis import settings
 # Drawing windows is no part of any test; set before anything imports matplotlib.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-# Compilation makes single examples slow without being a fault.
-settings.register_profile("nbo", deadline=None)
+# Compilation makes single examples slow without being a fault. A check of a submission has to repeat; at a desk
+# new examples are drawn each time.
+settings.register_profile("nbo", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("nbo")
 
 

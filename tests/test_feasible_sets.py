@@ -32,12 +32,14 @@ def test_which_set_a_problem_has():
 def test_a_projection_of_the_problem_is_checked():
     class Onto(Overriding):
         def project(self, x):
-            x *= 0.5  # on a copy
-            return x if x[0] < 1 else x[:1]
+            x /= max(1.0, np.linalg.norm(x))  # on a copy
+            return x if x[0] < 0.9 else x[:1]
 
-    chosen, x = feasible_set(Onto(), 2, None, np.ones(2)), np.ones(2)
+    chosen, x = feasible_set(Onto(), 2, None, np.zeros(2)), np.array([3.0, 4.0])
     assert isinstance(chosen, ProjectedSet) and chosen.free(x, x) is None
-    np.testing.assert_array_equal(chosen(x), [0.5, 0.5])
-    np.testing.assert_array_equal(x, [1, 1])
+    np.testing.assert_array_equal(chosen(x), [0.6, 0.8])
+    np.testing.assert_array_equal(x, [3, 4])
+    with pytest.raises(ValueError, match=r"x0: found a point at distance 4 from the set that Onto.project"):
+        feasible_set(Onto(), 2, None, x)
     with pytest.raises(ValueError, match=r"project \(returned by the problem\): found shape \(1,\)"):
-        chosen(np.full(2, 4.0))
+        chosen(np.array([4.0, 0.0]))

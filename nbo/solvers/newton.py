@@ -414,7 +414,7 @@ class NBOChebyshev(NewtonSolver):
         (mu, L) that holds the eigenvalues of H; left out, estimated by 8 Lanczos steps (counted),
         the upper end enlarged by 5 %, and renewed when a residual grows, at most every 10 iterations.
     n_inner : int
-        T; 10 by default.
+        T; 1 in the paper's experiments.
     """
 
     name: ClassVar[str] = "nbo-chebyshev"
