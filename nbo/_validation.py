@@ -163,3 +163,20 @@ def box(name: str, bounds: Any, dim_x: int) -> tuple[npt.NDArray[np.float64], np
         i = int(crossed.argmax())
         raise ValueError(f"{name}: found lower {sides[0][i]:g} > upper {sides[1][i]:g} at index {i}")
     return sides[0], sides[1]
+
+
+def validate_random_state(random_state: Any) -> None:
+    """Raise unless `random_state` is None, a non-negative integer or a NumPy Generator.
+
+    Parameters
+    ----------
+    random_state : object
+        What was given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Otherwise.
+    """
+    if random_state is not None and not isinstance(random_state, np.random.Generator):
+        integer("random_state", random_state)

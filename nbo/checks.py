@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import dimension, vector
+from nbo._validation import dimension, validate_random_state, vector
 from nbo.oracles import KINDS, frozen
 from nbo.problem import OPTIONAL_ORACLES, BilevelProblem, FiniteSumProblem, provides
 
@@ -73,8 +73,9 @@ def check_problem(
     First derivatives against values and products against gradients by the slope of Taylor remainders
     (the remainder of a correct derivative shrinks like h^2); H for symmetry and positive curvature;
     J u against the change of grad_2 g in x (adjointness) and, where it exists, of grad_1 g in y;
-    linearity of the products; whether an oracle returns the same twice; and for a `FiniteSumProblem`
-    whether the means over two halves of the samples make up the whole.
+    linearity of the products; a `lower_model` of the problem's own against the plain oracles; whether an
+    oracle returns the same twice; and for a `FiniteSumProblem` whether the means over two parts of the
+    samples make up the whole.
 
     Parameters
     ----------
@@ -106,6 +107,7 @@ def check_problem(
         raise TypeError(f"problem: found {type(problem).__name__}; expected a BilevelProblem")
     upper = vector("x", x, dimension(problem, "dim_x"), np.float64, "dim_x")
     lower = vector("y", y, dimension(problem, "dim_y"), problem.dtype, "dim_y")
+    validate_random_state(random_state)
     rng = random_state if isinstance(random_state, np.random.Generator) else np.random.default_rng(random_state or 0)
     checker = _Checker(problem, upper, lower, rng)
     return ProblemReport(tuple(checker.run()))
@@ -131,6 +133,8 @@ class _Checker:
             ("linearity of products", self.linearity),
             ("repeatability", self.repeatability),
         ]
+        if provides(self.problem, "lower_model"):
+            names.append(("lower_model", self.model))
         if isinstance(self.problem, FiniteSumProblem):
             names.append(("means over batches", self.batches))
         return [self._guarded(name, check) for name, check in names]
@@ -286,6 +290,33 @@ class _Checker:
             if not np.array_equal(call(), call()):
                 return Check("", False, f"{name} returned different numbers for the same point")
         return Check("", True, "same point, same bits")
+
+    def model(self) -> Check:
+        """Compare every method of a problem's own lower model, on fresh and on used ones, with the plain oracles."""
+        p = self.problem
+        Hv, Hw = (np.asarray(p.lower_hvp(self.x, self.y, a)) for a in (self.v, self.w))
+        gradient, block = np.asarray(p.lower_grad_y(self.x, self.y)), np.stack([self.v, self.w, self.v])
+        calls: list[tuple[str, Callable[[Any], Any], Any]] = [
+            ("value", lambda m: [m.value()], [p.lower_value(self.x, self.y)]),
+            ("hvp of one row", lambda m: m.hvp(self.v[None]), Hv[None]),
+            ("hvp of three rows", lambda m: m.hvp(block), np.stack([Hv, Hw, Hv])),
+            ("grad_y", lambda m: m.grad_y(), gradient),
+            ("grad_y_and_hvp", lambda m: np.concatenate(m.grad_y_and_hvp(self.w)), np.concatenate([gradient, Hw])),
+            ("jvp", lambda m: m.jvp(self.v), p.lower_jvp(self.x, self.y, self.v)),
+        ]
+        if provides(p, "lower_grad_x"):
+            calls.append(("grad_x", lambda m: m.grad_x(), p.lower_grad_x(self.x, self.y)))
+        used, worst = p.lower_model(self.x, self.y), 0.0
+        for name, call, expected in [*calls, *reversed(calls)]:
+            for model in (used, p.lower_model(self.x, self.y)):
+                found = np.asarray(call(model), dtype=np.float64)
+                if found.shape != np.shape(expected):
+                    return Check("", False, f"{name}: shape {found.shape}; the oracles give {np.shape(expected)}")
+                error = _relative(found, np.asarray(expected, dtype=np.float64))
+                worst = max(worst, error)
+                if not error < 1e4 * self.eps:
+                    return Check("", False, f"{name} differs from the plain oracles by {error:.1e} relative")
+        return Check("", True, f"agrees with the plain oracles to {worst:.1e} relative")
 
     def batches(self) -> Check:
         """Compare the mean over a slice and an index array with the mean over all samples."""

@@ -247,7 +247,7 @@ class CountedModel(LowerModel):
             The value.
         """
         self._view._calls["lower_value"] += 1
-        return self._view._number("lower_value", self._model.value(), self.x, self.y)
+        return self._view._number(self._name("lower_value"), self._model.value(), self.x, self.y)
 
     def grad_y(self) -> Array:
         """Return grad_2 g, (n,), counted.
@@ -322,11 +322,16 @@ class CountedModel(LowerModel):
         self._view._calls["lower_jvp"] += 1
         return self._vector("lower_jvp", self._model.jvp(*frozen(u)), self._view.dim_x, np.dtype(np.float64), u)
 
+    def _name(self, oracle: str) -> str:
+        """Return what to blame: the oracle, or the method of the problem's own model."""
+        kind = type(self._model)
+        return oracle if kind is LowerModel else f"{kind.__name__}.{oracle.removeprefix('lower_')}"
+
     def _vector(
         self, name: str, value: Any, size: int, dtype: np.dtype[Any] | None = None, *directions: Array
     ) -> Array:
         dtype = self._view.dtype if dtype is None else dtype
-        return self._view._array(name, value, (size,), dtype, self.x, self.y, *directions)
+        return self._view._array(self._name(name), value, (size,), dtype, self.x, self.y, *directions)
 
 
 def frozen(*arrays: Array) -> list[Array]:

@@ -248,16 +248,26 @@ class AdaptiveStep(UpperStep):
     1 lower_jvp and 1 upper_value an iteration.
     """
 
+    #: The relative accuracy that values and hypergradients need at first.
     ACCURACY = 0.1
+    #: The part of the promised decrease that must come true.
     SUFFICIENT = 1e-4
+    #: How many accepted values a new one is compared with.
     WINDOW = 2
+    #: How much longer a move may be than the last accepted one.
     GROWTH = 10.0
     #: A very short accepted move shortens the next limit by no more than this.
     TINY = 1e-3
-    #: A point at which so many iterations do not reduce the residuals of y and u to this part is a failed step.
-    PATIENCE, PROGRESS = 50, 0.9
-    #: Failures in a row that put the last accepted point in doubt, and what they do to the accuracy.
-    FAILURES, TIGHTER, TIGHTEST = 3, 1 / 3, 1e-4
+    #: So many iterations at a point must reduce the residuals of y and u ...
+    PATIENCE = 50
+    #: ... to this part, or it counts as a failed step.
+    PROGRESS = 0.9
+    #: Failures in a row that put the last accepted point in doubt,
+    FAILURES = 3
+    #: by which factor that tightens the accuracy,
+    TIGHTER = 1 / 3
+    #: and the tightest that it gets.
+    TIGHTEST = 1e-4
     #: The largest rate q that is believed.
     SLOWEST_RATE = 0.99
 

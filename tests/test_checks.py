@@ -78,8 +78,36 @@ def test_batches_of_a_finite_sum_are_checked():
     assert failed(nbo.check_problem(problem, np.zeros(5), np.ones(5))) == {"means over batches"}
 
 
+@pytest.mark.parametrize(
+    ("method", "faulty", "expected"),
+    [
+        ("jvp", lambda self, u: -nbo.LowerModel.jvp(self, u), "jvp differs"),
+        ("grad_y", lambda self: nbo.LowerModel.grad_y(self) + 0.3, "grad_y differs"),
+        ("hvp", lambda self, V: nbo.LowerModel.hvp(self, V) * (1 if len(V) < 3 else 1.1), "hvp of three rows differs"),
+        ("hvp", lambda self, V: nbo.LowerModel.hvp(self, V)[:1], "hvp of three rows: shape"),
+        ("value", lambda self: nbo.LowerModel.value(self) * 1.01, "value differs"),
+        ("grad_y_and_hvp", lambda self, u: (self.grad_y(), u), "grad_y_and_hvp differs"),
+    ],
+)
+def test_a_lower_model_of_the_problems_own_is_checked(method, faulty, expected):
+    class Model(nbo.LowerModel):
+        pass
+
+    class WithModel(Overriding):
+        def lower_model(self, x, y):
+            return Model(self, x, y)
+
+    x, y = np.array([0.3, -1.0]), np.array([1.0, 2.0, -1.0])
+    assert nbo.check_problem(WithModel(), x, y)
+    setattr(Model, method, faulty)
+    found = nbo.check_problem(WithModel(), x, y)
+    assert failed(found) == {"lower_model"} and expected in str(found)
+
+
 def test_bad_arguments():
     with pytest.raises(TypeError, match="problem: found int"):
         nbo.check_problem(3, 1, 2)
+    with pytest.raises(TypeError, match="random_state: found 'seed'"):
+        nbo.check_problem(Overriding(), np.zeros(2), np.zeros(3), random_state="seed")
     with pytest.raises(ValueError, match=r"y: found shape \(2,\)"):
         nbo.check_problem(Overriding(), np.zeros(2), np.zeros(2))

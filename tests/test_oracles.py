@@ -123,3 +123,16 @@ def test_bad_dimensions(attribute, value, message):
 def test_no_problem_at_all():
     with pytest.raises(TypeError, match="problem: found str; expected a BilevelProblem"):
         nbo.minimize("problem", np.zeros(2))
+
+
+def test_a_model_of_the_problems_own_is_blamed_by_name():
+    class Mine(nbo.LowerModel):
+        def hvp(self, V):
+            return V[0]
+
+    class WithModel(Overriding):
+        def lower_model(self, x, y):
+            return Mine(self, x, y)
+
+    with pytest.raises(ValueError, match=r"Mine.hvp: returned an array of shape \(3,\).*expected shape \(2, 3\)"):
+        nbo.minimize(WithModel(), np.zeros(2))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import integer, real, vector
+from nbo._validation import integer, real, validate_random_state, vector
 from nbo._vectors import norm
 from nbo.feasible_sets import FeasibleSet, feasible_set
 from nbo.oracles import CountedProblem, OracleCounts
@@ -224,20 +224,3 @@ def starting_state(view: CountedProblem, x0: Any, y0: Any, u0: Any) -> State:
         for name, value in (("y0", y0), ("u0", u0))
     )
     return State(0, vector("x0", x0, view.dim_x, np.float64, "dim_x"), y, u)
-
-
-def validate_random_state(random_state: Any) -> None:
-    """Raise unless `random_state` is None, a non-negative integer or a NumPy Generator.
-
-    Parameters
-    ----------
-    random_state : object
-        What was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Otherwise.
-    """
-    if random_state is not None and not isinstance(random_state, np.random.Generator):
-        integer("random_state", random_state)

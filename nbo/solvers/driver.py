@@ -210,18 +210,27 @@ class Run:
     def _check_limits(self) -> None:
         nit = self.state.nit
         if nit >= self.limits.max_iter:
-            norm = self.state.norms[0]
             raise Stop(
                 Status.ITERATION_LIMIT,
-                f"stopped at the iteration limit ({nit}) with hypergrad_norm = {norm:.3g} and tol = "
-                f"{self.limits.tol:g}; raise max_iter or start from this result",
+                f"stopped at the iteration limit ({nit}){self._norms()}; raise max_iter, or go on from "
+                "x0=res.x, y0=res.y, u0=res.u",
             )
         if self.seconds >= self.limits.max_time:
             raise Stop(
                 Status.TIME_LIMIT,
-                f"stopped at the time limit ({self.limits.max_time:g} s of solver time) after {nit} iterations; "
-                "raise max_time or start from this result",
+                f"stopped at the time limit ({self.limits.max_time:g} s of solver time) after {nit} iterations"
+                f"{self._norms()}; raise max_time, or go on from x0=res.x, y0=res.y, u0=res.u",
             )
+
+    def _norms(self) -> str:
+        """Say how far the last iteration was from the tolerance."""
+        if self.state.nit == 0:
+            return ""
+        size, lower, adjoint = self.state.norms
+        return (
+            f" with hypergrad_norm = {size:.3g}, lower_grad_norm = {lower:.3g} and adjoint_residual = {adjoint:.3g} "
+            f"against tol = {self.limits.tol:g}"
+        )
 
     def _iterate(self, stepper: Stepper) -> None:
         """Do one iteration, evaluate if it is due, and test for convergence."""
@@ -264,13 +273,8 @@ class Run:
             raise self._divergence(f"the upper value grew to {self.fun:.3g}")
 
     def _check_convergence(self) -> None:
-        norms = self.state.norms
         if self.state.converged:
-            raise Stop(
-                Status.CONVERGED,
-                f"converged in {self.state.nit} iterations: hypergrad_norm = {norms[0]:.3g}, lower_grad_norm = "
-                f"{norms[1]:.3g} and adjoint_residual = {norms[2]:.3g} are at most tol = {self.limits.tol:g}",
-            )
+            raise Stop(Status.CONVERGED, f"converged in {self.state.nit} iterations{self._norms()}")
 
     def _evaluate(self) -> None:
         """Compute f at the current iterate, record the row and keep the best."""

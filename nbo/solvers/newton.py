@@ -326,7 +326,7 @@ class KrylovNewtonSolver(NewtonSolver):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NBOCG(KrylovNewtonSolver):
-    """NBO-CG (paper, Remark 2.1): T + 1 conjugate gradient steps for each direction, independently.
+    """NBO-CG (paper, Remarks 2.1 and 3.4): T + 1 conjugate gradient steps for each direction, independently.
 
     Costs per iteration: 1 lower_grad_y, 1 upper_grad, 1 lower_jvp, 2 (T + 1) + 1 lower_hvp, fewer
     when a right-hand side is solved to a relative residual of 1e-14 (errata A3).
@@ -344,7 +344,7 @@ class NBOCG(KrylovNewtonSolver):
     """
 
     name: ClassVar[str] = "nbo-cg"
-    description: ClassVar[str] = "Newton directions by T+1 conjugate gradient steps (paper, Remark 2.1)"
+    description: ClassVar[str] = "Newton directions by T+1 conjugate gradient steps (paper, Remarks 2.1 and 3.4)"
     solver_class: ClassVar[type[Any]] = ConjugateGradient
 
 
@@ -353,7 +353,7 @@ class NBOLanczos(KrylovNewtonSolver):
     """NBO with the subspace solution in the Krylov space of dimension T + 1 of each right-hand side.
 
     Equal to NBO-CG in exact arithmetic, steadier for many steps (full reorthogonalisation). Costs
-    per iteration as NBO-CG (paper, Remark 2.1).
+    per iteration as NBO-CG (paper, Remarks 2.1 and 3.4).
 
     Parameters
     ----------
