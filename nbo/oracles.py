@@ -304,7 +304,8 @@ class CountedModel(LowerModel):
             The products, (k, n).
         """
         self._view._calls["lower_hvp"] += V.shape[0]
-        return self._view._array("lower_hvp", self._model.hvp(*frozen(V)), V.shape, self._view.dtype, self.x, self.y, V)
+        products = self._model.hvp(*frozen(V))
+        return self._view._array(self._name("lower_hvp"), products, V.shape, self._view.dtype, self.x, self.y, V)
 
     def jvp(self, u: Array) -> Array:
         """Return J u, (m,) float64, counted.
