@@ -18,7 +18,8 @@ class BilevelResult(OptimizeResult):
     jac : ndarray
         The last hypergradient estimate d_x computed, (m,); NaN if none was.
     best : EvaluatedIterate
-        The evaluated iterate with the lowest upper value: x, y, u, fun, nit.
+        The evaluated iterate with the lowest f(x, y): x, y, u, fun, nit. With y as it was then: far from
+        y*(x), as in first iterations, a low value says little about Phi(x).
     success : bool
         Whether the status is ``converged``.
     status : Status
