@@ -13,7 +13,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 
 def integer(name: str, value: Any, *, minimum: int = 0) -> int:
     """Return `value` as an int of at least `minimum`; booleans and floats are refused."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name}: found {value!r} ({type(value).__name__}); expected an integer >= {minimum}")
     if value < minimum:
         raise ValueError(f"{name}: found {value}; expected an integer >= {minimum}")
@@ -23,9 +23,12 @@ def integer(name: str, value: Any, *, minimum: int = 0) -> int:
 def real(name: str, value: Any, *, positive: bool = False, minimum: float = -np.inf) -> float:
     """Return `value` as a finite float above its lower limit."""
     wanted = "a positive number" if positive else "a number" + (f" >= {minimum:g}" if minimum > -np.inf else "")
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}: found {value!r} ({type(value).__name__}); expected {wanted}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
     if not np.isfinite(number) or number < minimum or (positive and number <= 0):
         raise ValueError(f"{name}: found {number}; expected {wanted}, finite")
     return number
@@ -40,6 +43,9 @@ def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 def _real_array(name: str, value: Any, wanted: str) -> npt.NDArray[Any]:
     """Return `value` as an array of real numbers, which may share its memory."""
+    require_unmasked(name, value)
+    if hasattr(value, "toarray"):
+        raise TypeError(f"{name}: found a sparse matrix; expected {wanted}, dense (use .toarray())")
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -47,6 +53,12 @@ def _real_array(name: str, value: Any, wanted: str) -> npt.NDArray[Any]:
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name}: found an array of type {array.dtype}; expected {wanted} of real numbers")
     return array
+
+
+def require_unmasked(name: str, value: Any) -> None:
+    """Raise if `value` is a masked array with masked entries, which a conversion would silently uncover."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"{name}: found a masked array with masked entries; expected one without (fill or drop them)")
 
 
 def require_finite(name: str, array: npt.NDArray[Any]) -> None:
@@ -105,7 +117,8 @@ def matrix(name: str, value: Any, shape: tuple[int | None, int | None] = (None, 
     """Return a finite 2-D float64 copy of `value`; None in `shape` leaves that size free."""
     text = "({}, {})".format(*("any" if s is None else s for s in shape))
     array = _real_array(name, value, f"a matrix of shape {text}")
-    if array.ndim != 2 or any(s is not None and s != found for s, found in zip(shape, array.shape, strict=True)):
+    fits = array.ndim == 2 and all(s in (None, found) for s, found in zip(shape, array.shape, strict=True))
+    if not fits or array.size == 0:
         raise ValueError(f"{name}: found shape {array.shape}; expected {text}")
     copy = np.array(array, dtype=np.float64)
     require_finite(name, copy)
@@ -142,6 +155,11 @@ def box(name: str, bounds: Any, dim_x: int) -> tuple[npt.NDArray[np.float64], np
     TypeError, ValueError
         If `bounds` is no pair, has another length or NaN, or a lower bound exceeds its upper one.
     """
+    if isinstance(bounds, list) and bounds and all(isinstance(b, tuple) and len(b) == 2 for b in bounds):
+        raise TypeError(
+            f"{name}: found a list of {len(bounds)} pairs; expected one pair (lower, upper) of scalars or vectors, "
+            "or a scipy.optimize.Bounds"
+        )
     pair = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") and hasattr(bounds, "ub") else bounds
     try:
         lower, upper = pair

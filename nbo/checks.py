@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import dimension, validate_random_state, vector
-from nbo.oracles import KINDS, frozen
+from nbo.oracles import KINDS, frozen, working_type
 from nbo.problem import OPTIONAL_ORACLES, BilevelProblem, FiniteSumProblem, provides
 
 Array = npt.NDArray[Any]
@@ -106,7 +106,7 @@ def check_problem(
     if not isinstance(problem, BilevelProblem):
         raise TypeError(f"problem: found {type(problem).__name__}; expected a BilevelProblem")
     upper = vector("x", x, dimension(problem, "dim_x"), np.float64, "dim_x")
-    lower = vector("y", y, dimension(problem, "dim_y"), problem.dtype, "dim_y")
+    lower = vector("y", y, dimension(problem, "dim_y"), working_type(problem), "dim_y")
     validate_random_state(random_state)
     rng = random_state if isinstance(random_state, np.random.Generator) else np.random.default_rng(random_state or 0)
     checker = _Checker(problem, upper, lower, rng)
@@ -122,7 +122,7 @@ class _Checker:
         self.dx = _unit(rng, x) * max(1.0, 0.1 * float(np.linalg.norm(x)))
         self.dy = (_unit(rng, y) * max(1.0, 0.1 * float(np.linalg.norm(y)))).astype(y.dtype)
         self.v, self.w = (rng.standard_normal(y.size).astype(y.dtype) for _ in range(2))
-        self.eps = float(np.finfo(np.dtype(problem.dtype)).eps)
+        self.eps = float(np.finfo(y.dtype).eps)
 
     def run(self) -> list[Check]:
         names: list[tuple[str, Callable[[], Check]]] = [

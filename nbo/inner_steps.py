@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nbo.linear_solvers import Product, lanczos
+from nbo.linear_solvers import CurvatureError, Product, lanczos
 from nbo.schedules import Schedule, step_at
 
 Memory = Mapping[str, Any]
@@ -53,16 +53,14 @@ def estimate_spectrum(hvp: Product, dim_y: int, dtype: npt.DTypeLike, n_steps: i
 
     Raises
     ------
-    ArithmeticError
+    CurvatureError
         If H is found not to be positive definite.
     """
     start = np.random.default_rng(0).standard_normal((1, dim_y)).astype(dtype)
     (basis,) = lanczos(hvp, start, n_steps)
     values, vectors = np.linalg.eigh(basis.tridiagonal())
     if values[0] <= 0:
-        raise ArithmeticError(
-            f"the Hessian of g in y has curvature {values[0]:.3g} at this point; g must be strongly convex in y"
-        )
+        raise CurvatureError(f"curvature {values[0]:.3g}")
     return Spectrum(float(values[0]), float(values[-1] + abs(basis.last * vectors[-1, -1])))
 
 
@@ -111,8 +109,14 @@ class InnerStep:
             return step_at("inner_step_size", self.schedule, k), memory
         due = "inner_step" not in memory or (memory["inner_stale"] and k - memory["inner_since"] >= self.RENEWAL)
         if due:
-            gamma = 1 / estimate_spectrum(hvp, dim_y, dtype).largest
-            memory = {**memory, "inner_step": gamma, "inner_since": k, "inner_stale": False}
+            ends = estimate_spectrum(hvp, dim_y, dtype)
+            memory = {
+                **memory,
+                "inner_step": 1 / ends.largest,
+                "inner_slowest": ends.smallest,
+                "inner_since": k,
+                "inner_stale": False,
+            }
         return memory["inner_step"], memory
 
     def observe(self, memory: Memory, enlarged: bool, suspect: bool = False) -> Memory:
@@ -136,3 +140,27 @@ class InnerStep:
             return memory
         factor = 0.5 if enlarged else 1.0
         return {**memory, "inner_step": factor * memory["inner_step"], "inner_stale": True}
+
+
+def lag(gamma: float, n_steps: int, memory: Memory) -> float:
+    """Return how many times larger than n gradient steps from zero the exact solution may be.
+
+    In the slowest mode seen, n steps make 1 - (1 - gamma mu)^n of the solution.
+
+    Parameters
+    ----------
+    gamma : float
+        The step.
+    n_steps : int
+        n.
+    memory : mapping
+        Of `InnerStep`, with the smallest Ritz value if the step was estimated.
+
+    Returns
+    -------
+    float
+        At least 1; 1 for a given step, about whose spectrum nothing is known.
+    """
+    if "inner_slowest" not in memory:
+        return 1.0
+    return 1 / (1 - max(0.0, 1 - gamma * memory["inner_slowest"]) ** n_steps)

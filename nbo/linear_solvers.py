@@ -26,6 +26,19 @@ Product = Callable[[Array], Array]
 ENLARGED = 1 + 1e-5
 
 
+class CurvatureError(ArithmeticError):
+    """H was found not to be positive definite.
+
+    Parameters
+    ----------
+    found : str
+        What was seen.
+    """
+
+    def __init__(self, found: str) -> None:
+        super().__init__(f"the Hessian of g in y has {found} at this point; g must be strongly convex in y")
+
+
 class LinearSolution(NamedTuple):
     """What an inner solver returns.
 
@@ -66,6 +79,11 @@ class LinearSolver(abc.ABC):
         -------
         LinearSolution
             Solutions, residuals and the number of products.
+
+        Raises
+        ------
+        CurvatureError
+            If H is found not to be positive definite, by the solvers that can tell.
         """
 
 
@@ -217,7 +235,7 @@ class ConjugateGradient(LinearSolver):
         """
         x, r, p = np.zeros_like(rhs), rhs.copy(), rhs.copy()
         squares = _dots(r, r)
-        limits = (self.tol * self.tol) * squares
+        starts, limits = squares.copy(), (self.tol * self.tol) * squares
         active = np.flatnonzero(squares > limits)
         used = 0
         for _ in range(self.n_steps):
@@ -227,7 +245,8 @@ class ConjugateGradient(LinearSolver):
             products = hvp(directions)
             used += active.size
             curvature = _dots(directions, products)
-            # a search direction in the null space or beyond rounding ends its row
+            _require_curvature(curvature, squares[active], starts[active], rhs.dtype)
+            # at the rounding floor a search direction may lose its curvature: it ends its row
             active, directions, products, curvature = _keep(curvature > 0, active, directions, products, curvature)
             step = (squares[active] / curvature)[:, None].astype(rhs.dtype)
             x[active] += step * directions
@@ -241,6 +260,23 @@ class ConjugateGradient(LinearSolver):
 
 def _dots(a: Array, b: Array) -> Array:
     return np.einsum("ij,ij->i", a, b, dtype=np.float64)
+
+
+def _require_curvature(curvature: Array, squares: Array, starts: Array, dtype: np.dtype[Any]) -> None:
+    """Raise if a search direction has no positive curvature though its residual is far above rounding."""
+    lost = (curvature <= 0) & (squares > (1e3 * float(np.finfo(dtype).eps)) ** 2 * starts)
+    if lost.any():
+        raise CurvatureError(f"curvature {curvature[lost].min():.3g}")
+
+
+def _solve_positive(matrix: Array, rhs: Array) -> Array:
+    """Solve a small projected system; NaN if it has overflowed, CurvatureError if it is not positive definite."""
+    if not np.isfinite(matrix).all():
+        return np.full(rhs.shape, np.nan)
+    try:
+        return scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix), rhs, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        raise CurvatureError(f"curvature {np.linalg.eigvalsh(matrix)[0]:.3g}") from None
 
 
 def _keep(mask: Array, *arrays: Array) -> tuple[Array, ...]:
@@ -291,7 +327,7 @@ class LanczosSubspace(LinearSolver):
             m = len(basis.diagonal)
             first = np.zeros(m)
             first[0] = basis.start_norm
-            z = scipy.linalg.solve(basis.tridiagonal(), first, assume_a="sym")
+            z = _solve_positive(basis.tridiagonal(), first)
             x[i] = z @ basis.vectors[:m]
             residuals[i] = abs(basis.last * z[-1])
         return LinearSolution(x, residuals, used)
@@ -426,11 +462,11 @@ class BlockConjugateGradient(LinearSolver):
             products = hvp(directions)
             used += directions.shape[0]
             gram = (directions @ products.T).astype(np.float64)
-            step = scipy.linalg.solve(gram, directions @ r.T, assume_a="pos").astype(rhs.dtype)
+            step = _solve_positive(gram, directions @ r.T).astype(rhs.dtype)
             x += step.T @ directions
             r -= step.T @ products
             norms = row_norms(r)
-            conjugate = scipy.linalg.solve(gram, products @ r.T, assume_a="pos").astype(rhs.dtype)
+            conjugate = _solve_positive(gram, products @ r.T).astype(rhs.dtype)
             directions = _orthonormal_rows(r - conjugate.T @ directions, np.maximum(norms, limits))
         return LinearSolution(x, norms, used)
 
@@ -486,7 +522,7 @@ class Cholesky(LinearSolver):
         ------
         ValueError
             If n exceeds `max_dim`.
-        ArithmeticError
+        CurvatureError
             If H is not positive definite.
         """
         n = rhs.shape[1]
@@ -496,13 +532,7 @@ class Cholesky(LinearSolver):
             )
         hessian = hvp(np.eye(n, dtype=rhs.dtype))
         hessian = (hessian + hessian.T) / 2
-        try:
-            factor = scipy.linalg.cho_factor(hessian)
-        except scipy.linalg.LinAlgError as error:
-            raise ArithmeticError(
-                "Cholesky: the Hessian of g in y is not positive definite at this point: g must be strongly convex in y"
-            ) from error
-        solution = np.ascontiguousarray(scipy.linalg.cho_solve(factor, rhs.T).T)
+        solution = np.ascontiguousarray(_solve_positive(hessian, rhs.T).T)
         return LinearSolution(solution, row_norms(rhs - solution @ hessian), n)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,7 +127,8 @@ def solve_lower_level(
         If g is found not to be convex.
     """
     view = CountedProblem(problem)
-    point, steps, limit = _start(view, x, y0, tol)
+    with _finite_or_named():
+        point, steps, limit = _start(view, vector("x", x, view.dim_x, np.float64, "dim_x"), y0, tol)
     return LowerSolution(point.y.astype(np.float64), point.norm, steps, point.norm <= limit, view.counts)
 
 
@@ -169,20 +172,32 @@ def hypergradient(
     """
     view = CountedProblem(problem)
     upper = vector("x", x, view.dim_x, np.float64, "dim_x")
-    point, _, limit = _start(view, upper, y0, tol)
-    grad_1, grad_2 = view.upper_grad(upper, point.y)
-    u = (
-        _linear_solver(view.dim_y, 0.1 * limit / max(norm(grad_2), 1e-300))
-        .solve(point.model.hvp, grad_2[None])
-        .solution[0]
-    )
+    with _finite_or_named():
+        return _hypergradient(view, upper, *_start(view, upper, y0, tol)[::2])
+
+
+@contextlib.contextmanager
+def _finite_or_named() -> Iterator[None]:
+    """Name the oracle whose value is not finite, whatever NumPy is set to do about floating-point errors."""
+    with np.errstate(all="ignore"):
+        try:
+            yield
+        except NonFiniteOracleError as error:
+            raise ValueError(f"{error} at this x; expected a finite number") from error
+
+
+def _hypergradient(view: CountedProblem, x: Array, point: _Point, limit: float) -> Hypergradient:
+    """Solve for u at an accurate y, refine both once and bound the error."""
+    grad_1, grad_2 = view.upper_grad(x, point.y)
+    solver = _linear_solver(view.dim_y, 0.1 * limit / max(norm(grad_2), 1e-300))
+    u = solver.solve(point.model.hvp, grad_2[None]).solution[0]
     before = grad_1 - point.model.jvp(u)
-    refined, u, grad_1, residual = _refine(view, upper, point, u, grad_2)
+    refined, u, grad_1, residual = _refine(view, x, point, u, grad_2)
     grad = grad_1 - refined.model.jvp(u)
-    error, kind = _error(problem, upper, refined.norm, residual, norm(grad - before))
+    error, kind = _error(view.problem, x, refined.norm, residual, norm(grad - before))
     return Hypergradient(
         grad=grad,
-        value=view.upper_value(upper, refined.y),
+        value=view.upper_value(x, refined.y),
         y=refined.y.astype(np.float64),
         u=u.astype(np.float64),
         error=error,
@@ -214,7 +229,10 @@ def _error(
 ) -> tuple[float, str]:
     if not provides(problem, "constants"):
         return moved, "estimate"
-    constants = _constants_at(problem, x)
+    try:
+        constants = _constants_at(problem, x)
+    except ValueError:  # such as an x so large that constants are not representable
+        return moved, "estimate"
     error = constants.hypergradient_error(lower_grad_norm, residual)
     # constants hold in the tube |y - y*| <= mu/(2 L_g2), which the gradient certifies
     inside = 2 * constants.L_g2 * lower_grad_norm <= constants.mu**2
@@ -223,21 +241,18 @@ def _error(
 
 def _constants_at(problem: BilevelProblem, x: Array) -> ProblemConstants:
     parameters = inspect.signature(problem.constants).parameters
-    return problem.constants(bounds=(x, x)) if "bounds" in parameters else problem.constants()
+    found = problem.constants(bounds=(x, x)) if "bounds" in parameters else problem.constants()
+    if not isinstance(found, ProblemConstants):
+        raise TypeError(f"constants: returned {type(found).__name__}; expected a ProblemConstants")
+    return found
 
 
-def _start(view: CountedProblem, x: Any, y0: Any, tol: float) -> tuple[_Point, int, float]:
-    """Check the arguments and solve the lower level; return the point, the steps and the tolerance."""
-    upper = vector("x", x, view.dim_x, np.float64, "dim_x")
+def _start(view: CountedProblem, x: Array, y0: Any, tol: float) -> tuple[_Point, int, float]:
+    """Solve the lower level; return the point, the Newton steps and the tolerance."""
     n = view.dim_y
     y = np.zeros(n, dtype=view.dtype) if y0 is None else vector("y0", y0, n, view.dtype, "dim_y")
     limit = real("tol", tol, positive=True)
-    with np.errstate(over="ignore", invalid="ignore"):
-        try:
-            point, steps = newton(view, upper, y, limit)
-        except NonFiniteOracleError as error:
-            raise ValueError(f"{error} at the starting point; expected a finite number") from error
-    return point, steps, limit
+    return *newton(view, x, y, limit), limit
 
 
 def newton(view: CountedProblem, x: Array, y: Array, tol: float, max_iter: int = 200) -> tuple[_Point, int]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import dimension, integer
+from nbo._validation import dimension, integer, require_unmasked
 from nbo._vectors import all_finite
 from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
 
@@ -121,9 +121,7 @@ class CountedProblem:
         self.problem = problem
         self.dim_x = dimension(problem, "dim_x")
         self.dim_y = dimension(problem, "dim_y")
-        self.dtype = np.dtype(problem.dtype)
-        if self.dtype.kind != "f":
-            raise TypeError(f"problem.dtype: found {self.dtype}; expected a floating type")
+        self.dtype = working_type(problem)
         self._sizes = _sample_sizes(problem)
         self._calls = dict.fromkeys(KINDS, 0)
 
@@ -193,7 +191,10 @@ class CountedProblem:
         CountedModel
             Its methods are counted here.
         """
-        return CountedModel(self, self.problem.lower_model(*frozen(x, y)), x, y)
+        model = self.problem.lower_model(*frozen(x, y))
+        if not isinstance(model, LowerModel):
+            raise TypeError(f"lower_model: returned {type(model).__name__}; expected a LowerModel")
+        return CountedModel(self, model, x, y)
 
     def _number(self, name: str, value: Any, *arguments: Array) -> float:
         number = np.asarray(value)
@@ -208,6 +209,7 @@ class CountedProblem:
         return result
 
     def _array(self, name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *arguments: Array) -> Array:
+        require_unmasked(name, value)
         found = np.asarray(value)
         if found.shape != shape or found.dtype.kind not in "fiu":
             raise ValueError(
@@ -333,6 +335,33 @@ class CountedModel(LowerModel):
     ) -> Array:
         dtype = self._view.dtype if dtype is None else dtype
         return self._view._array(self._name(name), value, (size,), dtype, self.x, self.y, *directions)
+
+
+def working_type(problem: BilevelProblem) -> np.dtype[Any]:
+    """Return the type of y and u, float64 or float32.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        Whose `dtype` counts.
+
+    Returns
+    -------
+    dtype
+        The type.
+
+    Raises
+    ------
+    TypeError
+        For any other type, in which the linear algebra behind the methods does not exist.
+    """
+    try:
+        found = np.dtype(problem.dtype)
+    except TypeError:
+        found = None
+    if found not in (np.float64, np.float32):
+        raise TypeError(f"problem.dtype: found {problem.dtype!r}; expected float64 or float32")
+    return np.dtype(found.newbyteorder("="))
 
 
 def frozen(*arrays: Array) -> list[Array]:

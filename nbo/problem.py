@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
-from nbo._validation import box
+from nbo._validation import box, require_unmasked
 
 if TYPE_CHECKING:
     from nbo.theory.constants import ProblemConstants
@@ -377,7 +377,7 @@ class LowerModel:
         tuple of ndarray
             The gradient and the product, (n,) each.
         """
-        gradient = np.array(self.grad_y())  # a problem may return the same buffer twice
+        gradient = np.array(self.grad_y(), subok=True)  # a problem may return the same buffer twice
         return gradient, self.problem.lower_hvp(self.x, self.y, u)
 
     def hvp(self, V: Array) -> Array:
@@ -393,8 +393,9 @@ class LowerModel:
         ndarray
             The products in rows, (k, n).
         """
-        products = [np.array(self.problem.lower_hvp(self.x, self.y, v)) for v in V]
+        products = [np.array(self.problem.lower_hvp(self.x, self.y, v), subok=True) for v in V]
         for product, v in zip(products, V, strict=True):
+            require_unmasked("lower_hvp", product)
             if product.shape != v.shape:
                 raise ValueError(f"lower_hvp: returned shape {product.shape}; expected {v.shape}")
         return np.stack(products)

@@ -19,6 +19,9 @@ from nbo.schedules import Schedule, step_at
 Array = npt.NDArray[Any]
 Memory = Mapping[str, Any]
 
+#: Residuals of so many rounding units of the largest gradient are at the rounding floor.
+ROUNDING = 1e2
+
 
 class Directions(NamedTuple):
     """What one iteration of a deterministic method computed before x moves.
@@ -31,29 +34,96 @@ class Directions(NamedTuple):
         The new lower-level iterates, (n,) each.
     y_at : ndarray
         The y at which `d_x` was evaluated.
-    u_change : ndarray
-        The old u minus the new one, (n,).
+    y_change, u_change : ndarray
+        The old iterates minus the new ones, (n,) each.
     lower_grad_norm, adjoint_residual, upper_grad_norm : float
         |grad_2 g|, |H u - grad_2 f| and |grad_2 f|, at the point of `d_x` or one inner step before it.
+    jvp_norm : float
+        |J u|, the part of `d_x` that the errors of y and u reach.
     correction : float
         u' grad_2 g, the first-order error of f(x, y_at) as a value of Phi(x); zero where unknown.
     value_error : float
         An estimate of the error that is left after the correction.
     memory : mapping
         What the method passes on.
+    lag : float
+        How many times larger than the last changes the errors of y and u may be, because the inner
+        steps reach slow modes of H only in part; 1 for exact directions.
     """
 
     d_x: Array
     y: Array
     u: Array
     y_at: Array
+    y_change: Array
     u_change: Array
     lower_grad_norm: float
     adjoint_residual: float
     upper_grad_norm: float
+    jvp_norm: float
     correction: float
     value_error: float
     memory: Memory
+    lag: float = 1.0
+
+    def reach(self, scales: Scales, eps: float) -> float:
+        """Estimate by how much the errors of y and u change d_x, whatever the units of f and g.
+
+        It is |J u| times the relative errors of y and u, judged by their last changes. An iterate whose
+        residual is at the rounding floor has no error; one that changes by half of itself tells nothing.
+
+        Parameters
+        ----------
+        scales : Scales
+            The largest gradients seen.
+        eps : float
+            The rounding unit.
+
+        Returns
+        -------
+        float
+            In the units of d_x; infinite when it cannot be told.
+        """
+        total = 0.0
+        for change, new, residual, scale in (
+            (self.y_change, self.y, self.lower_grad_norm, scales.lower_grad),
+            (self.u_change, self.u, self.adjoint_residual, scales.upper_grad),
+        ):
+            error, size = self.lag * norm(change), norm(new)
+            if error == 0 or residual <= ROUNDING * eps * scale:
+                continue
+            if error > size / 2:
+                return np.inf
+            total += self.jvp_norm * error / size
+        return total
+
+
+class Scales(NamedTuple):
+    """The largest |grad_2 g| and |grad_2 f| of a run, by which rounding is judged.
+
+    Attributes
+    ----------
+    lower_grad, upper_grad : float
+        The two norms.
+    """
+
+    lower_grad: float = 0.0
+    upper_grad: float = 0.0
+
+    def with_norms(self, lower_grad: float, upper_grad: float) -> Scales:
+        """Return the scales after one more iteration.
+
+        Parameters
+        ----------
+        lower_grad, upper_grad : float
+            Its norms.
+
+        Returns
+        -------
+        Scales
+            The maxima.
+        """
+        return Scales(max(self.lower_grad, lower_grad), max(self.upper_grad, upper_grad))
 
 
 class Move(NamedTuple):
@@ -84,7 +154,14 @@ class UpperStep(abc.ABC):
 
     @abc.abstractmethod
     def move(
-        self, view: CountedProblem, k: int, x: Array, step: Directions, project: FeasibleSet, solved: bool
+        self,
+        view: CountedProblem,
+        k: int,
+        x: Array,
+        step: Directions,
+        project: FeasibleSet,
+        scales: Scales,
+        solved: bool,
     ) -> Move:
         """Return the iterates after iteration `k`.
 
@@ -100,6 +177,8 @@ class UpperStep(abc.ABC):
             What the iteration computed.
         project : FeasibleSet
             The feasible set of x.
+        scales : Scales
+            The largest gradients seen.
         solved : bool
             Whether the point meets the tolerance, so that it is left only if the rule rejects it.
 
@@ -123,7 +202,14 @@ class ScheduledStep(UpperStep):
     schedule: Schedule
 
     def move(
-        self, view: CountedProblem, k: int, x: Array, step: Directions, project: FeasibleSet, solved: bool
+        self,
+        view: CountedProblem,
+        k: int,
+        x: Array,
+        step: Directions,
+        project: FeasibleSet,
+        scales: Scales,
+        solved: bool,
     ) -> Move:
         """Take the step.
 
@@ -139,6 +225,8 @@ class ScheduledStep(UpperStep):
             What the iteration computed.
         project : FeasibleSet
             The feasible set of x.
+        scales : Scales
+            The largest gradients seen.
         solved : bool
             Whether the point meets the tolerance, so that it is left only if the rule rejects it.
 
@@ -233,8 +321,12 @@ class AdaptiveStep(UpperStep):
     - the error of the tracked value F = f(x, y) - u' grad_2 g, which is of second order, is estimated
       at most `ACCURACY` times the decrease that the last move promised (at the start: times |f|), and
     - |H u - grad_2 f| is at most `ACCURACY` |grad_2 f|, and the error of d_x that u still causes,
-      |J (u_old - u_new)|/(1 - q) with q the rate at which that change shrinks, is at most `ACCURACY`
-      times the projected hypergradient.
+      |J (u_old - u_new)|/(1 - q) with q the rate at which that change shrinks (or, for gradient inner
+      steps, what the estimated spectrum of H makes of it if that is more), is at most `ACCURACY` times
+      the projected hypergradient.
+
+    When waiting does not reduce the residuals any more, a trial point counts as failed, and the first
+    point is left with the accuracy that there is.
 
     If F exceeds the largest of the last `WINDOW` accepted values (each with twice its error for slack)
     less a small part of the promised decrease, x goes back to the last accepted point, along the same
@@ -272,7 +364,14 @@ class AdaptiveStep(UpperStep):
     SLOWEST_RATE = 0.99
 
     def move(
-        self, view: CountedProblem, k: int, x: Array, step: Directions, project: FeasibleSet, solved: bool
+        self,
+        view: CountedProblem,
+        k: int,
+        x: Array,
+        step: Directions,
+        project: FeasibleSet,
+        scales: Scales,
+        solved: bool,
     ) -> Move:
         """Rest, accept and move on, or go back.
 
@@ -288,6 +387,8 @@ class AdaptiveStep(UpperStep):
             What the iteration computed there.
         project : FeasibleSet
             The feasible set of x.
+        scales : Scales
+            The largest gradients seen.
         solved : bool
             Whether the point meets the tolerance, so that it is left only if the rule rejects it.
 
@@ -298,40 +399,49 @@ class AdaptiveStep(UpperStep):
         """
         past = step.memory.get("upper") or Progress(self.ACCURACY)
         if not solved:
-            # u says nothing about a y that has not followed x yet
-            if past.waited == 0 or step.value_error > max(past.accuracy * past.promised, past.floor):
-                return self._rest(past, x, step, project)
-            settled, past = self._settled(view, past, x, step, project)
-            if not settled:
-                return self._rest(past, x, step, project)
+            ready, past = self._ready(view, past, x, step, project, scales)
+            if not ready:
+                patient, past = self._patience(past, step)
+                if patient:
+                    return self._rest(past, x, step)
+                if past.anchor is not None:
+                    return self._back(past, past.anchor, step, project)
         value = view.upper_value(x, step.y_at) - step.correction
-        past = dataclasses.replace(past, floor=1e2 * _eps(view) * abs(value))
+        past = dataclasses.replace(past, floor=ROUNDING * _eps(view) * abs(value))
         if past.anchor is None:
-            if step.value_error > past.accuracy * abs(value) and not solved:
-                return self._rest(past, x, step, project)
+            patient, past = self._patience(past, step)
+            if step.value_error > past.accuracy * abs(value) and patient and not solved:
+                return self._rest(past, x, step)
         elif value > max(past.values) - self.SUFFICIENT * past.promised + 2 * step.value_error + past.floor:
             return self._back(past, past.anchor, step, project)
         return self._forward(past, x, step, value, project)
 
-    def _settled(
-        self, view: CountedProblem, past: Progress, x: Array, step: Directions, project: FeasibleSet
+    def _ready(
+        self, view: CountedProblem, past: Progress, x: Array, step: Directions, project: FeasibleSet, scales: Scales
     ) -> tuple[bool, Progress]:
-        """Tell whether u causes only a small error in d_x, judged by its last change and how fast that shrinks."""
-        if step.adjoint_residual > self.ACCURACY * step.upper_grad_norm:
+        """Tell whether y and u are accurate enough here to judge the point and to leave it."""
+        # u says nothing about a y that has not followed x yet
+        if past.waited == 0 or step.value_error > max(past.accuracy * past.promised, past.floor):
+            return False, past
+        rounding = ROUNDING * _eps(view)
+        if step.adjoint_residual > max(self.ACCURACY * step.upper_grad_norm, rounding * scales.upper_grad):
             return False, past
         gap = norm(view.lower_model(x, step.y_at).jvp(step.u_change))
         rate = min(gap / past.gap, self.SLOWEST_RATE) if past.gap > 0 else past.rate
         wanted = past.accuracy * norm(x - project(x - step.d_x))
-        settled = gap / (1 - rate) <= max(wanted, 1e2 * _eps(view) * norm(step.d_x))
+        settled = gap * max(step.lag, 1 / (1 - rate)) <= max(wanted, rounding * norm(step.d_x))
         return settled, dataclasses.replace(past, gap=gap, rate=rate)
 
-    def _rest(self, past: Progress, x: Array, step: Directions, project: FeasibleSet) -> Move:
-        """Leave x where it is while y and u improve; give the point up when they do not."""
+    def _patience(self, past: Progress, step: Directions) -> tuple[bool, Progress]:
+        """Tell whether waiting has paid: every so often, the residuals of y and u must have shrunk."""
         residual = step.lower_grad_norm + step.adjoint_residual
-        if past.waited % self.PATIENCE == 0:
-            if past.anchor is not None and past.waited and residual > self.PROGRESS * past.residual:
-                return self._back(past, past.anchor, step, project)
-            past = dataclasses.replace(past, residual=residual)
+        if past.waited % self.PATIENCE:
+            return True, past
+        paid = past.waited == 0 or residual <= self.PROGRESS * past.residual
+        return paid, dataclasses.replace(past, residual=residual)
+
+    def _rest(self, past: Progress, x: Array, step: Directions) -> Move:
+        """Leave x where it is while y and u improve."""
         past = dataclasses.replace(past, waited=past.waited + 1)
         shown = None if past.anchor is None else past.anchor.iterate
         return Move(x, step.y, step.u, {**step.memory, "upper": past}, accepted=False, shown=shown)

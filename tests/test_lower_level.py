@@ -91,7 +91,27 @@ def test_bad_arguments_and_oracles():
         for function in (nbo.hypergradient, nbo.solve_lower_level):
             with pytest.raises(ValueError, match=message):
                 function(problem, **arguments)
-    with pytest.raises(ValueError, match="lower_grad_y returned a value that is not finite at the starting point"):
+    with pytest.raises(ValueError, match="lower_grad_y returned a value that is not finite at this x"):
         nbo.hypergradient(Overriding(lower_grad_y=lambda x, y: y * np.nan), np.zeros(2))
     with pytest.raises(ArithmeticError, match="strongly convex"):
         nbo.hypergradient(Overriding(lower_hvp=lambda x, y, v: -v), np.ones(2))
+
+
+def test_floating_point_settings_of_the_caller_do_not_matter():
+    problem = nbo.problems.BinaryLogistic(*logistic_data())
+    with np.errstate(all="raise"):
+        h = nbo.hypergradient(problem, np.full(5, -9.0), y0=np.full(5, 300.0))
+        assert nbo.minimize(problem, np.zeros(5), max_iter=30).nit > 0
+    assert h.success
+    with pytest.raises(ValueError, match="not finite at this x"):
+        nbo.hypergradient(nbo.problems.Quadratic.family(3, 2, 4), np.full(2, 1e200))
+
+
+def test_constants_that_are_none():
+    class Wrong(nbo.problems.Quadratic):
+        def constants(self, bounds=None):
+            return None
+
+    p = nbo.problems.Quadratic.family(3, 2, 4)
+    with pytest.raises(TypeError, match="constants: returned NoneType; expected a ProblemConstants"):
+        nbo.hypergradient(Wrong(p.H, p.B, p.c, p.d, p.e), np.zeros(2))

@@ -394,6 +394,11 @@ def test_the_first_iterates_of_a_flat_upper_gradient_are_no_solution():
         ({"x0": None}, r"x0: found an array of type object"),
         ({"y0": np.zeros(4)}, r"y0: found shape \(4,\); expected a vector of shape \(5,\) \(dim_y\)"),
         ({"u0": np.full(5, np.nan)}, r"u0: found nan at index 0 \(5 of 5"),
+        ({"x0": np.ma.masked_less([1.0, 0.0, -1.0], 0)}, "x0: found a masked array"),
+        ({"tol": 10**400}, "tol: found inf"),
+        ({"tol": np.timedelta64(3)}, r"tol: found .*timedelta64"),
+        ({"max_iter": np.timedelta64(3)}, r"max_iter: found .*timedelta64"),
+        ({"bounds": [(-1, 1)] * 3}, r"bounds: found a list of 3 pairs; expected one pair \(lower, upper\)"),
         ({"tol": -1}, r"tol: found -1.0; expected a number >= 0"),
         ({"tol": "small"}, r"tol: found 'small' \(str\)"),
         ({"tol": np.nan}, r"tol: found nan"),
@@ -459,11 +464,54 @@ def test_a_missing_optional_oracle_is_named_before_the_start():
     assert problem.seen() == nbo.OracleCounts()
 
 
-def test_a_hessian_that_is_not_positive_definite_is_reported():
-    problem = Overriding(lower_hvp=lambda x, y, v: -v)
-    for method in ("nbo-gd", "nbo-chebyshev", "nbo-cholesky", "amigo-gd"):
-        with pytest.raises(ArithmeticError, match=r"strongly convex in y"):
-            nbo.minimize(problem, np.zeros(2), method=method)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("factor", [-1.0, 0.0])
+def test_a_hessian_that_is_not_positive_definite_is_reported(method, factor):
+    problem = Overriding(lower_hvp=lambda x, y, v: factor * v)
+    with pytest.raises(ArithmeticError, match=r"the Hessian of g in y has curvature .*strongly convex in y"):
+        nbo.minimize(problem, np.ones(2), method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_curvature_that_is_lost_on_the_way_ends_the_run(method):
+    calls = 0
+
+    def later(x, y, v):
+        nonlocal calls
+        calls += 1
+        return (-1 if calls > 60 else 1) * Overriding().inner.lower_hvp(x, y, v)
+
+    result = nbo.minimize(Overriding(lower_hvp=later), np.zeros(2), method=method, tol=0, max_iter=500)
+    assert np.isfinite(result.x).all()
+    if method in ("nbo-cg", "nbo-lanczos", "nbo-block-cg", "nbo-cholesky"):
+        assert result.status == "diverged" and "strongly convex" in result.message
+
+
+def test_evaluations_off_the_grid_do_not_lose_a_diverged_or_interrupted_run(problem):
+    for method in METHODS:
+        options = fixed_options(method, step_size=1e3) | {"eval_every": 1000}
+        result = nbo.minimize(problem, np.zeros(3), method=method, max_iter=3000, options=options)
+        assert result.status == "diverged" and np.isfinite(result.x).all(), method
+    calls = 0
+
+    def interrupt(x, y):
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return Overriding().inner.upper_value(x, y)
+
+    options = {"step_size": 0.01, "eval_every": 100}
+    result = nbo.minimize(Overriding(upper_value=interrupt), np.zeros(2), max_iter=5, options=options)
+    assert result.status == "interrupted" and result.nit == 5 and np.isnan(result.fun)
+
+
+@pytest.mark.parametrize("kind", ["float16", "longdouble", "int64", "garbage"])
+def test_only_two_types_of_y(kind):
+    problem = Overriding()
+    problem.dtype = kind
+    with pytest.raises(TypeError, match=r"problem.dtype: found .*; expected float64 or float32"):
+        nbo.minimize(problem, np.zeros(2))
 
 
 def test_methods_lists_everything():

@@ -110,7 +110,7 @@ def test_a_problem_may_reuse_its_buffers():
         ("dim_x", None, "has no dim_x"),
         ("dim_y", 2.0, r"problem.dim_y: found 2.0 \(float\)"),
         ("dim_y", 0, "problem.dim_y: found 0"),
-        ("dtype", np.dtype(int), "problem.dtype: found int64"),
+        ("dtype", np.dtype(int), "problem.dtype: found dtype.'int64'."),
     ],
 )
 def test_bad_dimensions(attribute, value, message):
@@ -136,3 +136,19 @@ def test_a_model_of_the_problems_own_is_blamed_by_name():
 
     with pytest.raises(ValueError, match=r"Mine.hvp: returned an array of shape \(3,\).*expected shape \(2, 3\)"):
         nbo.minimize(WithModel(), np.zeros(2))
+
+
+def test_what_is_no_lower_model():
+    class WithModel(Overriding):
+        def lower_model(self, x, y):
+            return None
+
+    with pytest.raises(TypeError, match="lower_model: returned NoneType; expected a LowerModel"):
+        nbo.minimize(WithModel(), np.zeros(2))
+
+
+@pytest.mark.parametrize("oracle", ["lower_grad_y", "lower_hvp"])
+def test_masked_returns_are_refused(oracle):
+    masked = np.ma.masked_less(np.array([1.0, -1.0, 2.0]), 0)
+    with pytest.raises(ValueError, match=f"{oracle}: found a masked array"):
+        nbo.minimize(Overriding(**{oracle: lambda *a: masked}), np.zeros(2))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from nbo._validation import require_finite
+from nbo._validation import require_finite, require_unmasked
 
 Array = npt.NDArray[Any]
 Batch = slice | npt.ArrayLike | None
@@ -37,9 +37,12 @@ def design_matrix(name: str, A: Any) -> Any:
         If `A` is not real, two-dimensional, non-empty and finite.
     """
     wanted = "a real matrix with samples in rows (dense array or SciPy sparse)"
+    require_unmasked(name, A)
     if sp.issparse(A):
         if A.ndim != 2:
             raise ValueError(f"{name}: found a sparse array of shape {A.shape}; expected {wanted}")
+        if A.format in ("csr", "csc"):
+            _require_consistent(name, A)
         matrix = A.tocsr()
         matrix = _retyped(matrix, _float_type(name, matrix.dtype, wanted))
         values = matrix.data
@@ -47,7 +50,8 @@ def design_matrix(name: str, A: Any) -> Any:
         dense = np.asarray(A)
         if dense.ndim != 2:
             raise ValueError(f"{name}: found shape {dense.shape}; expected {wanted}")
-        matrix = values = np.ascontiguousarray(dense, dtype=_float_type(name, dense.dtype, wanted))
+        with np.errstate(over="ignore"):
+            matrix = values = np.require(dense, _float_type(name, dense.dtype, wanted), ["C", "A"])
     if 0 in matrix.shape:
         raise ValueError(f"{name}: found shape {matrix.shape}; expected at least one row and one column")
     require_finite(f"{name} (stored values)" if sp.issparse(A) else name, values)
@@ -61,9 +65,38 @@ def _float_type(name: str, dtype: np.dtype[Any], wanted: str) -> np.dtype[Any]:
 
 
 def _retyped(matrix: Any, dtype: np.dtype[Any]) -> Any:
-    if matrix.dtype == dtype and matrix.dtype.isnative:
+    """Return a CSR matrix with values and indices as the kernels read them, which shares what it can."""
+    parts = (np.require(matrix.data, dtype, ["C", "A"]), _index_array(matrix.indices), _index_array(matrix.indptr))
+    if all(new is old for new, old in zip(parts, (matrix.data, matrix.indices, matrix.indptr), strict=True)):
         return matrix
-    return type(matrix)((matrix.data.astype(dtype), matrix.indices, matrix.indptr), shape=matrix.shape)
+    retyped = type(matrix)(matrix.shape, dtype=dtype)
+    retyped.data, retyped.indices, retyped.indptr = parts  # the constructor might change the index type
+    return retyped
+
+
+def _index_array(indices: Array) -> Array:
+    """Return indices as contiguous native int32 or int64."""
+    wanted = np.int32 if indices.dtype == np.int32 else np.int64
+    return np.require(indices, wanted, ["C", "A"])
+
+
+def _require_consistent(name: str, A: Any) -> None:
+    """Raise unless the index arrays of a CSR or CSC matrix fit together: compiled code follows them blindly."""
+    major, minor = A.shape if A.format == "csr" else A.shape[::-1]
+    indptr, indices = A.indptr, A.indices
+    stored = min(len(indices), len(A.data))
+    ordered = len(indptr) == major + 1 and bool((np.diff(indptr.astype(np.int64)) >= 0).all())
+    if not ordered or indptr[0] != 0 or indptr[-1] > stored:
+        raise ValueError(
+            f"{name}: found a {A.format} matrix whose indptr does not fit its shape {A.shape} and {stored} stored "
+            "values; expected one that passes check_format()"
+        )
+    used = indices[: indptr[-1]]
+    if used.size and (used.min() < 0 or used.max() >= minor):
+        raise ValueError(
+            f"{name}: found a {A.format} matrix with an index {int(used.min() if used.min() < 0 else used.max())}; "
+            f"expected 0 to {minor - 1}"
+        )
 
 
 def same_columns(A: Any, A_val: Any) -> Any:
@@ -117,12 +150,16 @@ def binary_labels(name: str, b: Any, n: int, dtype: np.dtype[Any], *, both: bool
     ValueError
         For other labels, with the mapping that would fix them, another length, or a missing class.
     """
+    require_unmasked(name, b)
     labels = np.asarray(b)
     if labels.shape != (n,):
         raise ValueError(f"{name}: found shape {labels.shape}; expected ({n},), one label a row")
     if labels.dtype.kind == "f":
         require_finite(name, labels)
-    values = np.unique(labels)
+    try:
+        values = np.unique(labels)
+    except TypeError:
+        raise TypeError(f"{name}: found labels of mixed types; expected -1 and +1") from None
     if labels.dtype.kind not in "fiu" or not np.isin(values, (-1, 1)).all():
         raise ValueError(f"{name}: found labels {_shown(values)}; expected -1 and +1{_remedy(name, values)}")
     if both and values.size < 2:
@@ -137,7 +174,7 @@ def _shown(values: Array) -> str:
 
 def _remedy(name: str, values: Array) -> str:
     if values.size == 2:
-        return f" (map them by np.where({name} == {values[-1].item()!r}, 1, -1))"
+        return f" (map them by np.where({name} == {values.tolist()[-1]!r}, 1, -1))"
     if values.size == 1:
         return " (there is only one class)"
     return f" ({values.size} different labels: a binary problem has two)"

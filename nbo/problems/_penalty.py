@@ -194,7 +194,10 @@ class GaussianPrior:
         if np.ndim(center) == 0:
             center = np.full(dim_x, real("prior (center)", center))
         self.center = vector("prior (center)", center, dim_x, np.float64, "dim_x")
-        self.curvature = 1 / (real("prior (scale)", scale, positive=True) ** 2 * n_val)
+        with np.errstate(over="ignore", under="ignore"):
+            self.curvature = float(np.float64(1 / real("prior (scale)", scale, positive=True)) ** 2 / n_val)
+        if not 0 < self.curvature < np.inf:
+            raise ValueError(f"prior (scale): found {scale!r}; expected a number whose square is representable")
 
     def value(self, x: Array) -> float:
         """Return the prior's value.

@@ -11,7 +11,7 @@ from nbo._validation import box
 from nbo.problem import FiniteSumProblem, LowerModel
 from nbo.problems._data import Batch, binary_labels, design_matrix, row_norms, rows, same_columns, spectral_norm
 from nbo.problems._fingerprint import fingerprint
-from nbo.problems._penalty import ExponentialPenalty, GaussianPrior, PenaltyAt
+from nbo.problems._penalty import LARGEST_EXPONENT, ExponentialPenalty, GaussianPrior, PenaltyAt
 from nbo.theory.constants import ProblemConstants
 
 if TYPE_CHECKING:
@@ -168,6 +168,11 @@ class BinaryLogistic(FiniteSumProblem):
         if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
             raise ValueError(
                 "bounds: found an infinite bound; the constants of an exponential penalty need a finite box"
+            )
+        if np.abs([lower.min(), upper.max()]).max() > LARGEST_EXPONENT / 4:
+            raise ValueError(
+                f"bounds: found x from {lower.min():g} to {upper.max():g}; constants are representable for x between "
+                f"-{LARGEST_EXPONENT / 4:g} and {LARGEST_EXPONENT / 4:g}"
             )
         mu, top = float(np.exp(lower.min())), float(np.exp(upper.max()))
         n, n_val = self.A.shape[0], self.A_val.shape[0]

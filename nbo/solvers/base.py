@@ -99,7 +99,7 @@ class DeterministicSolver(abc.ABC):
         project : FeasibleSet
             The feasible set of x.
         tol : float
-            On the three norms of the state.
+            On the three norms of the state, and on what the errors of y and u change in d_x.
 
         Returns
         -------
@@ -109,11 +109,13 @@ class DeterministicSolver(abc.ABC):
         found = self.directions(view, state)
         size = norm(state.x - project(state.x - found.d_x))
         norms = (size, found.lower_grad_norm, found.adjoint_residual)
-        solved = max(norms) <= tol
-        move = self._upper_step().move(view, state.nit, state.x, found, project, solved)
+        scales = state.scales.with_norms(found.lower_grad_norm, found.upper_grad_norm)
+        solved = max(norms) <= tol and found.reach(scales, float(np.finfo(view.dtype).eps)) <= tol
+        move = self._upper_step().move(view, state.nit, state.x, found, project, scales, solved)
+        following = State(state.nit + 1, move.x, move.y, move.u, found.d_x, norms, move.memory, scales)
         if solved and move.accepted:
-            return State(state.nit + 1, state.x, found.y, found.u, found.d_x, norms, move.memory, converged=True)
-        return State(state.nit + 1, move.x, move.y, move.u, found.d_x, norms, move.memory, shown=move.shown)
+            return dataclasses.replace(following, x=state.x, y=found.y, u=found.u, converged=True)
+        return dataclasses.replace(following, shown=move.shown)
 
     def _upper_step(self) -> UpperStep:
         return AdaptiveStep() if self.step_size is None else ScheduledStep(self.step_size)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nbo._validation import integer
 from nbo._vectors import norm
-from nbo.inner_steps import InnerStep, Memory
+from nbo.inner_steps import InnerStep, Memory, lag
 from nbo.linear_solvers import ENLARGED, ConjugateGradient, GradientDescent, LinearSolver
 from nbo.oracles import CountedProblem, OracleCounts
 from nbo.schedules import Schedule, validate_schedule
@@ -109,18 +109,22 @@ class DoubleLoop(DeterministicSolver):
         w = solution.solution[0]
         u_new = u - w
         memory = self._observe(inner, memory, solution.enlarged or grew, state, norm(d_u))
+        product = model.jvp(u_new)
         return Directions(
-            d_x=grad_1 - model.jvp(u_new),
+            d_x=grad_1 - product,
             y=y,
             u=u_new,
             y_at=y,
+            y_change=state.y - y,
             u_change=w,
             lower_grad_norm=norm(d_y),
             adjoint_residual=float(solution.residual_norms[0]),
             upper_grad_norm=norm(grad_2),
+            jvp_norm=norm(product),
             correction=0.0,
             value_error=abs(float(np.vdot(u_new, d_y))),
             memory=memory,
+            lag=lag(rho, min(self.lower_steps(), self.products() + 1), memory),
         )
 
     def _observe(self, inner: InnerStep, memory: Memory, enlarged: bool, state: State, residual: float) -> Memory:

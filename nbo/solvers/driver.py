@@ -15,7 +15,9 @@ from nbo._clock import compilation
 from nbo._vectors import all_finite
 from nbo.feasible_sets import FeasibleSet
 from nbo.history import EvaluatedIterate, HistoryRecorder, Status
+from nbo.linear_solvers import CurvatureError
 from nbo.oracles import CountedProblem, NonFiniteOracleError
+from nbo.upper_steps import Scales
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 NORMS = (np.nan, np.nan, np.nan)
+NO_SCALES = Scales()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +45,8 @@ class State:
         Projected hypergradient norm, |grad_2 g| and |H u - grad_2 f|, of the last iteration.
     memory : dict
         What the method keeps besides.
+    scales : Scales
+        The largest gradients so far.
     converged : bool
         Whether the norms met the tolerance at this x.
     shown : tuple of ndarray or None
@@ -55,6 +60,7 @@ class State:
     d_x: Array | None = None
     norms: tuple[float, float, float] = NORMS
     memory: Any = dataclasses.field(default_factory=dict)
+    scales: Scales = NO_SCALES
     converged: bool = False
     shown: tuple[Array, Array, Array] | None = None
 
@@ -146,8 +152,9 @@ class Run:
         As in `nbo.minimize`.
     """
 
-    #: An upper value this many times above the size of the first one counts as divergence.
-    EXPLOSION = 1e12
+    #: An upper value this many times above the size of the first one counts as divergence. Only overflow is
+    #: worse: y may start far from y*(x), whose value can be larger by many orders.
+    EXPLOSION = 1e100
 
     def __init__(
         self,
@@ -187,7 +194,7 @@ class Run:
         ValueError
             If an oracle is not finite at the start.
         """
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):  # what is not finite is told by the checks
             self._evaluate_start()
             try:
                 while True:
@@ -239,6 +246,10 @@ class Run:
             state = stepper.step(self.view, self.state, self.project, self.limits.tol)
         except NonFiniteOracleError as error:
             self._blame(error)
+        except CurvatureError as error:
+            if self.state.nit == 0:
+                raise
+            raise self._divergence(str(error)) from error
         finally:
             self.seconds += max(0.0, time.perf_counter() - start - (compilation.seconds - compiled))
         if not (all_finite(state.x) and all_finite(state.y) and all_finite(state.u)):
@@ -357,6 +368,12 @@ class Run:
         except NonFiniteOracleError as error:
             stop = self._divergence(str(error))
             return stop.status, stop.message
+        except KeyboardInterrupt:
+            self.fun = np.nan
+            return (
+                Status.INTERRUPTED,
+                f"interrupted in the last evaluation, after {self.state.nit} iterations; fun is NaN",
+            )
         return status, message
 
 

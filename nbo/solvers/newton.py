@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nbo._validation import choice, integer
 from nbo._vectors import norm
-from nbo.inner_steps import InnerStep, Memory, estimate_spectrum
+from nbo.inner_steps import InnerStep, Memory, estimate_spectrum, lag
 from nbo.linear_solvers import (
     BlockConjugateGradient,
     Chebyshev,
@@ -140,17 +140,48 @@ class NewtonSolver(DeterministicSolver):
         memory = self.observe(solution, residual > state.norms[2], memory)
         v, w = solution.solution
         y_new, u_new = y - v, u - w
-        norms = (norm(d_y), residual, norm(grad_2))
+        lag = self.lag(memory)
         if self.variant == "old-point":
+            y_at, product = y, model.jvp(u)
             correction = float(u @ d_y)
             # of the corrected value: (u - u*)' grad_2 g, and the curvature of f along v
-            error = abs(float(w @ d_y)) + abs(correction) * norm(v) / (norm(y_new) or 1.0)
-            d_x = grad_1 - model.jvp(u)
-            return Directions(d_x, y_new, u_new, y, w, *norms, correction, error, memory)
-        d_x = view.upper_grad(x, y_new)[0] - view.lower_model(x, y_new).jvp(u_new)
-        # grad_2 g(x, y - v) is the linear residual up to second order, of which only the norm is known
-        error = norm(u_new) * float(solution.residual_norms[0])
-        return Directions(d_x, y_new, u_new, y_new, w, *norms, 0.0, error, memory)
+            error = lag * (abs(float(w @ d_y)) + abs(correction) * norm(v) / (norm(y_new) or 1.0))
+        else:
+            y_at, correction = y_new, 0.0
+            grad_1, product = view.upper_grad(x, y_new)[0], view.lower_model(x, y_new).jvp(u_new)
+            # grad_2 g(x, y - v) is the linear residual up to second order, of which only the norm is known
+            error = lag * norm(u_new) * float(solution.residual_norms[0])
+        return Directions(
+            d_x=grad_1 - product,
+            y=y_new,
+            u=u_new,
+            y_at=y_at,
+            y_change=v,
+            u_change=w,
+            lower_grad_norm=norm(d_y),
+            adjoint_residual=residual,
+            upper_grad_norm=norm(grad_2),
+            jvp_norm=norm(product),
+            correction=correction,
+            value_error=error,
+            memory=memory,
+            lag=lag,
+        )
+
+    def lag(self, memory: Memory) -> float:
+        """Return how many times larger than the found directions the exact ones may be.
+
+        Parameters
+        ----------
+        memory : mapping
+            What `observe` returned.
+
+        Returns
+        -------
+        float
+            1 unless the inner solver is known to be slow.
+        """
+        return 1.0
 
     def cost_per_iteration(self, dim_y: int) -> OracleCounts:
         """Return the oracle calls of one iteration with given step sizes.
@@ -246,6 +277,21 @@ class NBOGD(NewtonSolver):
         """
         suspect = self.n_inner == 0 and residual_grew
         return InnerStep(self.inner_step_size).observe(memory, solution.enlarged, suspect)
+
+    def lag(self, memory: Memory) -> float:
+        """Return what T + 1 gradient steps leave of the slowest mode; see `nbo.inner_steps.lag`.
+
+        Parameters
+        ----------
+        memory : mapping
+            With the estimated spectrum.
+
+        Returns
+        -------
+        float
+            At least 1.
+        """
+        return lag(memory.get("inner_step", 0.0), self.n_inner + 1, memory)
 
     def products(self, dim_y: int) -> int:
         """Return 2 T.
@@ -478,6 +524,25 @@ class NBOChebyshev(NewtonSolver):
             return memory
         mu, largest = memory["spectrum"]
         return {**memory, "spectrum": (mu, (2 if solution.enlarged else 1) * largest), "inner_stale": True}
+
+    def lag(self, memory: Memory) -> float:
+        """Return what T + 1 Chebyshev steps leave at the lower end of the spectrum: 1/cosh((T+1) acosh sigma) of it.
+
+        Parameters
+        ----------
+        memory : mapping
+            With the estimated spectrum.
+
+        Returns
+        -------
+        float
+            At least 1.
+        """
+        mu, largest = self.spectrum or memory["spectrum"]
+        if mu == largest:
+            return 1.0
+        sigma = (largest + mu) / (largest - mu)
+        return float(1 / (1 - 1 / np.cosh(min((self.n_inner + 1) * np.arccosh(sigma), 300.0))))
 
     def products(self, dim_y: int) -> int:
         """Return 2 T.

@@ -312,3 +312,74 @@ def test_bad_arguments(changes, message):
     good = {"A": A, "b": B, "A_val": A_VAL, "b_val": B_VAL}
     with pytest.raises((TypeError, ValueError), match=message):
         nbo.problems.BinaryLogistic(**(good | changes))
+
+
+def broken(change, format="csr"):
+    matrix = getattr(sp, f"{format}_matrix")(A)
+    change(matrix)
+    return matrix
+
+
+@pytest.mark.parametrize("format", ["csr", "csc"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda M: M.indices.__setitem__(0, 10**8),
+        lambda M: M.indices.__setitem__(0, -1),
+        lambda M: M.indices.__setitem__(0, M.shape[M.format == "csr"]),
+        lambda M: M.indptr.__setitem__(-1, 10**6),
+        lambda M: M.indptr.__setitem__(1, 10**6),
+        lambda M: M.indptr.__setitem__(2, M.indptr[1] - 1),
+        lambda M: M.indptr.__setitem__(0, 1),
+    ],
+)
+def test_inconsistent_sparse_matrices_are_refused(change, format):
+    """Compiled code would follow them out of memory."""
+    with pytest.raises(ValueError, match=rf"A: found a {format} matrix"):
+        nbo.problems.BinaryLogistic(broken(change, format), B, A_VAL, B_VAL)
+
+
+@pytest.mark.parametrize("index", [np.int16, np.uint32, np.int32, np.int64, ">i4"])
+def test_any_index_type_is_taken(index):
+    matrix = sp.csr_matrix(A)
+    matrix.indices, matrix.indptr = matrix.indices.astype(index), matrix.indptr.astype(index)
+    matrix.data = np.repeat(matrix.data, 2)[::2]  # strided
+    x, y = np.zeros(5), np.ones(5)
+    found = nbo.problems.BinaryLogistic(matrix, B, A_VAL, B_VAL).lower_grad_y(x, y)
+    np.testing.assert_allclose(found, nbo.problems.BinaryLogistic(A, B, A_VAL, B_VAL).lower_grad_y(x, y))
+    assert matrix.indices.dtype == np.dtype(index)
+
+
+def test_unaligned_and_foreign_data_are_taken():
+    raw = np.zeros(A.nbytes + 1, np.uint8)[1:]
+    unaligned = raw.view(np.float64).reshape(A.shape)
+    unaligned[:] = A
+    x, y = np.zeros(5), np.ones(5)
+    expected = nbo.problems.BinaryLogistic(A, B, A_VAL, B_VAL).lower_grad_y(x, y)
+    for data in (unaligned, A.astype(">f8"), A.astype(np.longdouble)):
+        np.testing.assert_allclose(nbo.problems.BinaryLogistic(data, B, A_VAL, B_VAL).lower_grad_y(x, y), expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"b": (B + 1).astype(object)}, r"b: found labels \{0, 2\}"),
+        ({"b": np.array(["a", 1] * 30, dtype=object)}, "b: found labels of mixed types"),
+        ({"prior": (0, 1e-200)}, r"prior \(scale\): found 1e-200"),
+        ({"prior": (0, 1e200)}, r"prior \(scale\): found 1e\+200"),
+        ({"A": np.ma.masked_less(A, 0)}, "A: found a masked array"),
+        ({"b": np.ma.masked_less(B, 0)}, "b: found a masked array"),
+    ],
+)
+def test_more_bad_arguments(changes, message):
+    good = {"A": A, "b": B, "A_val": A_VAL, "b_val": B_VAL}
+    with pytest.raises((TypeError, ValueError), match=message):
+        nbo.problems.BinaryLogistic(**(good | changes))
+
+
+def test_constants_beyond_what_is_representable():
+    problem = nbo.problems.BinaryLogistic(A, B, A_VAL, B_VAL)
+    with pytest.raises(ValueError, match="constants are representable for x between"):
+        problem.constants(bounds=(-800, 800))
+    for x in (-1000.0, 700.0):
+        assert nbo.hypergradient(problem, np.full(5, x)).error_kind == "estimate"
