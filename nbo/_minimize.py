@@ -106,8 +106,10 @@ def minimize(
         is ``"nbo-cg"``.
     tol : float
         The run has converged when the projected hypergradient norm |x - project(x - d_x)|, the lower
-        gradient norm |grad_2 g| and the adjoint residual |H u - grad_2 f| are all at most `tol`; the
-        last two tell whether d_x means anything (at y0 = u0 = 0 it is grad_1 f, often zero).
+        gradient norm |grad_2 g| and the adjoint residual |H u - grad_2 f| are all at most `tol`, and so
+        is what the errors of y and u may change in d_x, judged by the last changes of y and u (at
+        y0 = u0 = 0 d_x is grad_1 f, often zero, and means nothing). With inexact inner steps this is an
+        estimate: `nbo.hypergradient` certifies a result.
     max_iter : int, optional
         1000 by default.
     max_time : float, optional
@@ -133,7 +135,11 @@ def minimize(
     ------
     TypeError, ValueError
         For a bad argument, an unknown method or option, a missing oracle, or an oracle that returns a
-        wrong shape, or at the start values that are not finite.
+        wrong shape, or at the start values that are not finite. What an oracle or a callback raises
+        itself passes through, and the run is lost; use a callback to keep iterates.
+    ArithmeticError
+        If the Hessian of g is found not to be positive definite in the first iteration; later that
+        ends the run as diverged.
 
     See Also
     --------
