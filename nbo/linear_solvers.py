@@ -109,20 +109,7 @@ class GradientDescent(LinearSolver):
         integer("n_steps", self.n_steps, minimum=1)
 
     def solve(self, hvp: Product, rhs: Array) -> LinearSolution:
-        """Take `n_steps` gradient steps.
-
-        Parameters
-        ----------
-        hvp : callable
-            The product with H on rows.
-        rhs : ndarray
-            Right-hand sides, (k, n).
-
-        Returns
-        -------
-        LinearSolution
-            Its residual is the one before the last step.
-        """
+        """Take `n_steps` gradient steps; see `LinearSolver.solve`."""
         gamma = rhs.dtype.type(self.step_size)
         v = gamma * rhs
         norms = row_norms(rhs)
@@ -163,20 +150,7 @@ class Chebyshev(LinearSolver):
         integer("n_steps", self.n_steps, minimum=1)
 
     def solve(self, hvp: Product, rhs: Array) -> LinearSolution:
-        """Take `n_steps` Chebyshev steps.
-
-        Parameters
-        ----------
-        hvp : callable
-            The product with H on rows.
-        rhs : ndarray
-            Right-hand sides, (k, n).
-
-        Returns
-        -------
-        LinearSolution
-            Its residual is the one before the last step.
-        """
+        """Take `n_steps` Chebyshev steps; see `LinearSolver.solve`."""
         mu, largest = map(float, self.spectrum)
         theta, delta = (largest + mu) / 2, (largest - mu) / 2
         kind = rhs.dtype.type
@@ -219,20 +193,7 @@ class ConjugateGradient(LinearSolver):
         real("tol", self.tol, minimum=0.0)
 
     def solve(self, hvp: Product, rhs: Array) -> LinearSolution:
-        """Take up to `n_steps` CG steps on every row.
-
-        Parameters
-        ----------
-        hvp : callable
-            The product with H on rows.
-        rhs : ndarray
-            Right-hand sides, (k, n).
-
-        Returns
-        -------
-        LinearSolution
-            Its residuals are those of the recursion.
-        """
+        """Take up to `n_steps` CG steps on every row; see `LinearSolver.solve`."""
         x, r, p = np.zeros_like(rhs), rhs.copy(), rhs.copy()
         squares = _dots(r, r)
         starts, limits = squares.copy(), (self.tol * self.tol) * squares
@@ -302,20 +263,7 @@ class LanczosSubspace(LinearSolver):
         integer("n_steps", self.n_steps, minimum=1)
 
     def solve(self, hvp: Product, rhs: Array) -> LinearSolution:
-        """Solve in a Krylov subspace of dimension up to `n_steps` for every row.
-
-        Parameters
-        ----------
-        hvp : callable
-            The product with H on rows.
-        rhs : ndarray
-            Right-hand sides, (k, n).
-
-        Returns
-        -------
-        LinearSolution
-            Its residual is beta_m |last entry of the projected solution|.
-        """
+        """Solve in a Krylov subspace of dimension up to `n_steps` for every row; see `LinearSolver.solve`."""
         bases = lanczos(hvp, rhs, self.n_steps)
         x = np.zeros_like(rhs)
         residuals = np.zeros(rhs.shape[0])
@@ -438,20 +386,7 @@ class BlockConjugateGradient(LinearSolver):
         real("tol", self.tol, minimum=0.0)
 
     def solve(self, hvp: Product, rhs: Array) -> LinearSolution:
-        """Take up to `n_steps` block steps.
-
-        Parameters
-        ----------
-        hvp : callable
-            The product with H on rows.
-        rhs : ndarray
-            Right-hand sides, (k, n).
-
-        Returns
-        -------
-        LinearSolution
-            Its residuals are those of the recursion.
-        """
+        """Take up to `n_steps` block steps; see `LinearSolver.solve`."""
         x, r = np.zeros_like(rhs), rhs.copy()
         norms, limits = row_norms(r), self.tol * row_norms(rhs)
         directions = _orthonormal_rows(r, norms)

@@ -241,51 +241,22 @@ class CountedModel(LowerModel):
         self._model = model
 
     def value(self) -> float:
-        """Return g(x, y), counted.
-
-        Returns
-        -------
-        float
-            The value.
-        """
+        """Return g(x, y), counted; see `LowerModel.value`."""
         self._view._calls["lower_value"] += 1
         return self._view._number(self._name("lower_value"), self._model.value(), self.x, self.y)
 
     def grad_y(self) -> Array:
-        """Return grad_2 g, (n,), counted.
-
-        Returns
-        -------
-        ndarray
-            The gradient.
-        """
+        """Return grad_2 g, (n,), counted; see `LowerModel.grad_y`."""
         self._view._calls["lower_grad_y"] += 1
         return self._vector("lower_grad_y", self._model.grad_y(), self._view.dim_y)
 
     def grad_x(self) -> Array:
-        """Return grad_1 g, (m,) float64, counted.
-
-        Returns
-        -------
-        ndarray
-            The gradient.
-        """
+        """Return grad_1 g, (m,) float64, counted; see `LowerModel.grad_x`."""
         self._view._calls["lower_grad_x"] += 1
         return self._vector("lower_grad_x", self._model.grad_x(), self._view.dim_x, np.dtype(np.float64))
 
     def grad_y_and_hvp(self, u: Array) -> tuple[Array, Array]:
-        """Return grad_2 g and H u, counted as one of each.
-
-        Parameters
-        ----------
-        u : ndarray
-            A direction, (n,).
-
-        Returns
-        -------
-        tuple of ndarray
-            The gradient and the product.
-        """
+        """Return grad_2 g and H u, counted as one of each; see `LowerModel.grad_y_and_hvp`."""
         self._view._calls["lower_grad_y"] += 1
         self._view._calls["lower_hvp"] += 1
         gradient, product = self._model.grad_y_and_hvp(*frozen(u))
@@ -293,35 +264,13 @@ class CountedModel(LowerModel):
         return self._vector("lower_grad_y", gradient, n), self._vector("lower_hvp", product, n, None, u)
 
     def hvp(self, V: Array) -> Array:
-        """Return H v for each row of `V`, counted once a row.
-
-        Parameters
-        ----------
-        V : ndarray
-            Directions, (k, n).
-
-        Returns
-        -------
-        ndarray
-            The products, (k, n).
-        """
+        """Return H v for each row of `V`, counted once a row; see `LowerModel.hvp`."""
         self._view._calls["lower_hvp"] += V.shape[0]
         products = self._model.hvp(*frozen(V))
         return self._view._array(self._name("lower_hvp"), products, V.shape, self._view.dtype, self.x, self.y, V)
 
     def jvp(self, u: Array) -> Array:
-        """Return J u, (m,) float64, counted.
-
-        Parameters
-        ----------
-        u : ndarray
-            A direction, (n,).
-
-        Returns
-        -------
-        ndarray
-            The product.
-        """
+        """Return J u, (m,) float64, counted; see `LowerModel.jvp`."""
         self._view._calls["lower_jvp"] += 1
         return self._vector("lower_jvp", self._model.jvp(*frozen(u)), self._view.dim_x, np.dtype(np.float64), u)
 

@@ -211,30 +211,7 @@ class ScheduledStep(UpperStep):
         scales: Scales,
         solved: bool,
     ) -> Move:
-        """Take the step.
-
-        Parameters
-        ----------
-        view : CountedProblem
-            Unused.
-        k : int
-            The iteration.
-        x : ndarray
-            The old iterate.
-        step : Directions
-            What the iteration computed.
-        project : FeasibleSet
-            The feasible set of x.
-        scales : Scales
-            The largest gradients seen.
-        solved : bool
-            Whether the point meets the tolerance, so that it is left only if the rule rejects it.
-
-        Returns
-        -------
-        Move
-            The new iterates; no oracle calls.
-        """
+        """Take the step; see `UpperStep.move`."""
         alpha = step_at("step_size", self.schedule, k)
         return Move(project(x - alpha * step.d_x), step.y, step.u, step.memory)
 
@@ -373,30 +350,7 @@ class AdaptiveStep(UpperStep):
         scales: Scales,
         solved: bool,
     ) -> Move:
-        """Rest, accept and move on, or go back.
-
-        Parameters
-        ----------
-        view : CountedProblem
-            The problem, for f and J.
-        k : int
-            The iteration.
-        x : ndarray
-            The current trial point.
-        step : Directions
-            What the iteration computed there.
-        project : FeasibleSet
-            The feasible set of x.
-        scales : Scales
-            The largest gradients seen.
-        solved : bool
-            Whether the point meets the tolerance, so that it is left only if the rule rejects it.
-
-        Returns
-        -------
-        Move
-            The new iterates.
-        """
+        """Rest, accept and move on, or go back; see `UpperStep.move`."""
         past = step.memory.get("upper") or Progress(self.ACCURACY)
         if not solved:
             ready, past = self._ready(view, past, x, step, project, scales)

@@ -112,10 +112,11 @@ class DeterministicSolver(abc.ABC):
         scales = state.scales.with_norms(found.lower_grad_norm, found.upper_grad_norm)
         solved = max(norms) <= tol and found.reach(scales, float(np.finfo(view.dtype).eps)) <= tol
         move = self._upper_step().move(view, state.nit, state.x, found, project, scales, solved)
-        following = State(state.nit + 1, move.x, move.y, move.u, found.d_x, norms, move.memory, scales)
         if solved and move.accepted:
-            return dataclasses.replace(following, x=state.x, y=found.y, u=found.u, converged=True)
-        return dataclasses.replace(following, shown=move.shown)
+            rest = (state.x, found.y, found.u, found.d_x, norms, move.memory, scales)
+            return State(state.nit + 1, *rest, converged=True)
+        rest = (move.x, move.y, move.u, found.d_x, norms, move.memory, scales)
+        return State(state.nit + 1, *rest, shown=move.shown)
 
     def _upper_step(self) -> UpperStep:
         return AdaptiveStep() if self.step_size is None else ScheduledStep(self.step_size)

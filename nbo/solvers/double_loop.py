@@ -190,38 +190,15 @@ class AmIGOGD(DoubleLoop):
             integer("n_linear_steps", self.n_linear_steps, minimum=1)
 
     def lower_steps(self) -> int:
-        """Return Q.
-
-        Returns
-        -------
-        int
-            Steps on y.
-        """
+        """Return Q; see `DoubleLoop.lower_steps`."""
         return self.n_lower_steps
 
     def linear_solver(self, rho: float) -> LinearSolver:
-        """Return N gradient steps.
-
-        Parameters
-        ----------
-        rho : float
-            The inner step.
-
-        Returns
-        -------
-        GradientDescent
-            Its first step uses the product in H u - grad_2 f.
-        """
+        """Return N gradient steps; see `DoubleLoop.linear_solver`."""
         return GradientDescent(rho, self.products() + 1)
 
     def products(self) -> int:
-        """Return N - 1.
-
-        Returns
-        -------
-        int
-            The first step needs none.
-        """
+        """Return N - 1; see `DoubleLoop.products`."""
         return (self.n_lower_steps if self.n_linear_steps is None else self.n_linear_steps) - 1
 
 
@@ -257,38 +234,15 @@ class AmIGOCG(DoubleLoop):
         integer("n_linear_steps", self.n_linear_steps, minimum=1)
 
     def lower_steps(self) -> int:
-        """Return Q.
-
-        Returns
-        -------
-        int
-            Steps on y.
-        """
+        """Return Q; see `DoubleLoop.lower_steps`."""
         return self.n_lower_steps
 
     def linear_solver(self, rho: float) -> LinearSolver:
-        """Return N conjugate gradient steps.
-
-        Parameters
-        ----------
-        rho : float
-            Unused.
-
-        Returns
-        -------
-        ConjugateGradient
-            On the correction of u, which is a warm start.
-        """
+        """Return N conjugate gradient steps; see `DoubleLoop.linear_solver`."""
         return ConjugateGradient(self.n_linear_steps)
 
     def products(self) -> int:
-        """Return N.
-
-        Returns
-        -------
-        int
-            One a CG step.
-        """
+        """Return N; see `DoubleLoop.products`."""
         return self.n_linear_steps
 
 
@@ -338,36 +292,13 @@ class NoLoopAID(DoubleLoop):
     description: ClassVar[str] = "one gradient step on y, on u and on x, in that order (Ji et al., 2022)"
 
     def lower_steps(self) -> int:
-        """Return 1.
-
-        Returns
-        -------
-        int
-            Steps on y.
-        """
+        """Return 1; see `DoubleLoop.lower_steps`."""
         return 1
 
     def linear_solver(self, rho: float) -> LinearSolver:
-        """Return one gradient step.
-
-        Parameters
-        ----------
-        rho : float
-            The inner step.
-
-        Returns
-        -------
-        GradientDescent
-            Of one step, without a product.
-        """
+        """Return one gradient step; see `DoubleLoop.linear_solver`."""
         return GradientDescent(rho, 1)
 
     def products(self) -> int:
-        """Return 0.
-
-        Returns
-        -------
-        int
-            The step uses the product in H u - grad_2 f.
-        """
+        """Return 0; see `DoubleLoop.products`."""
         return 0

@@ -236,76 +236,22 @@ class NBOGD(NewtonSolver):
         integer("n_inner", self.n_inner)
 
     def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
-        """Return gradient descent with this iteration's gamma.
-
-        Parameters
-        ----------
-        k : int
-            The iteration.
-        model : LowerModel
-            For the estimate of lambda_max(H).
-        memory : mapping
-            What earlier iterations left.
-
-        Returns
-        -------
-        solver : GradientDescent
-            With T + 1 steps.
-        memory : mapping
-            To pass on.
-        """
+        """Return gradient descent with this iteration's gamma; see `NewtonSolver.linear_solver`."""
         n, dtype = model.y.shape[0], model.y.dtype
         gamma, memory = InnerStep(self.inner_step_size).at(k, model.hvp, n, dtype, memory)
         return GradientDescent(gamma, self.n_inner + 1), memory
 
     def observe(self, solution: LinearSolution, residual_grew: bool, memory: Memory) -> Memory:
-        """Shorten an estimated gamma that enlarged a residual.
-
-        Parameters
-        ----------
-        solution : LinearSolution
-            Of this iteration.
-        residual_grew : bool
-            The only sign there is when T = 0.
-        memory : mapping
-            What `linear_solver` returned.
-
-        Returns
-        -------
-        mapping
-            To pass on.
-        """
+        """Shorten an estimated gamma that enlarged a residual; see `NewtonSolver.observe`."""
         suspect = self.n_inner == 0 and residual_grew
         return InnerStep(self.inner_step_size).observe(memory, solution.enlarged, suspect)
 
     def lag(self, memory: Memory) -> float:
-        """Return what T + 1 gradient steps leave of the slowest mode; see `nbo.inner_steps.lag`.
-
-        Parameters
-        ----------
-        memory : mapping
-            With the estimated spectrum.
-
-        Returns
-        -------
-        float
-            At least 1.
-        """
+        """Return what T + 1 gradient steps leave of the slowest mode; see `nbo.inner_steps.lag`."""
         return lag(memory.get("inner_step", 0.0), self.n_inner + 1, memory)
 
     def products(self, dim_y: int) -> int:
-        """Return 2 T.
-
-        Parameters
-        ----------
-        dim_y : int
-            Unused.
-
-        Returns
-        -------
-        int
-            Products for v and w.
-        """
+        """Return 2 T; see `NewtonSolver.products`."""
         return 2 * self.n_inner
 
 
@@ -334,39 +280,11 @@ class KrylovNewtonSolver(NewtonSolver):
         integer("n_inner", self.n_inner)
 
     def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
-        """Return the solver with T + 1 steps.
-
-        Parameters
-        ----------
-        k : int
-            The iteration.
-        model : LowerModel
-            Unused.
-        memory : mapping
-            Passed on.
-
-        Returns
-        -------
-        solver : LinearSolver
-            With T + 1 steps.
-        memory : mapping
-            As given.
-        """
+        """Return the solver with T + 1 steps; see `NewtonSolver.linear_solver`."""
         return self.solver_class(self.n_inner + 1), memory
 
     def products(self, dim_y: int) -> int:
-        """Return 2 (T + 1).
-
-        Parameters
-        ----------
-        dim_y : int
-            Unused.
-
-        Returns
-        -------
-        int
-            The most products for v and w; fewer when a right-hand side is solved early.
-        """
+        """Return 2 (T + 1); see `NewtonSolver.products`."""
         return 2 * (self.n_inner + 1)
 
 
@@ -475,24 +393,7 @@ class NBOChebyshev(NewtonSolver):
         integer("n_inner", self.n_inner)
 
     def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
-        """Return Chebyshev's iteration with the current spectrum.
-
-        Parameters
-        ----------
-        k : int
-            The iteration.
-        model : LowerModel
-            For the estimate of the spectrum.
-        memory : mapping
-            What earlier iterations left.
-
-        Returns
-        -------
-        solver : Chebyshev
-            With T + 1 steps.
-        memory : mapping
-            To pass on.
-        """
+        """Return Chebyshev's iteration with the current spectrum; see `NewtonSolver.linear_solver`."""
         if self.spectrum is not None:
             return Chebyshev(self.spectrum, self.n_inner + 1), memory
         due = "spectrum" not in memory or (memory["inner_stale"] and k - memory["inner_since"] >= InnerStep.RENEWAL)
@@ -504,40 +405,15 @@ class NBOChebyshev(NewtonSolver):
         return Chebyshev(memory["spectrum"], self.n_inner + 1), memory
 
     def observe(self, solution: LinearSolution, residual_grew: bool, memory: Memory) -> Memory:
-        """Widen an estimated spectrum after a step that enlarged a residual.
-
-        Parameters
-        ----------
-        solution : LinearSolution
-            Of this iteration.
-        residual_grew : bool
-            The only sign there is when T = 0.
-        memory : mapping
-            What `linear_solver` returned.
-
-        Returns
-        -------
-        mapping
-            To pass on.
-        """
+        """Widen an estimated spectrum after a step that enlarged a residual; see `NewtonSolver.observe`."""
         if self.spectrum is not None or not (solution.enlarged or (self.n_inner == 0 and residual_grew)):
             return memory
         mu, largest = memory["spectrum"]
         return {**memory, "spectrum": (mu, (2 if solution.enlarged else 1) * largest), "inner_stale": True}
 
     def lag(self, memory: Memory) -> float:
-        """Return what T + 1 Chebyshev steps leave at the lower end of the spectrum: 1/cosh((T+1) acosh sigma) of it.
-
-        Parameters
-        ----------
-        memory : mapping
-            With the estimated spectrum.
-
-        Returns
-        -------
-        float
-            At least 1.
-        """
+        """Return the lag at the lower end of the spectrum; see `NewtonSolver.lag`."""
+        # T + 1 Chebyshev steps leave 1/cosh((T + 1) arccosh sigma) of a residual there
         mu, largest = self.spectrum or memory["spectrum"]
         if mu == largest:
             return 1.0
@@ -545,18 +421,7 @@ class NBOChebyshev(NewtonSolver):
         return float(1 / (1 - 1 / np.cosh(min((self.n_inner + 1) * np.arccosh(sigma), 300.0))))
 
     def products(self, dim_y: int) -> int:
-        """Return 2 T.
-
-        Parameters
-        ----------
-        dim_y : int
-            Unused.
-
-        Returns
-        -------
-        int
-            Products for v and w.
-        """
+        """Return 2 T; see `NewtonSolver.products`."""
         return 2 * self.n_inner
 
 
@@ -580,37 +445,9 @@ class NBOCholesky(NewtonSolver):
     description: ClassVar[str] = "exact Newton directions by Cholesky of the formed Hessian, for small n"
 
     def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
-        """Return the direct solver.
-
-        Parameters
-        ----------
-        k : int
-            The iteration.
-        model : LowerModel
-            Unused.
-        memory : mapping
-            Passed on.
-
-        Returns
-        -------
-        solver : Cholesky
-            Exact.
-        memory : mapping
-            As given.
-        """
+        """Return the direct solver; see `NewtonSolver.linear_solver`."""
         return Cholesky(), memory
 
     def products(self, dim_y: int) -> int:
-        """Return n.
-
-        Parameters
-        ----------
-        dim_y : int
-            n.
-
-        Returns
-        -------
-        int
-            The products that form H.
-        """
+        """Return n; see `NewtonSolver.products`."""
         return dim_y
