@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbo
+
+if TYPE_CHECKING:
+    from nbo.tuning.progress import ProgressBar
 
 #: Exit statuses beside 0: a mistake of the user, Ctrl-C, and output that nobody reads (128 + the signal's number).
 USER_ERROR, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
@@ -51,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_tune(commands)
     bench = commands.add_parser("bench", help="run a benchmark")
-    bench.add_argument("name", metavar="NAME", help="which benchmark; an unknown name prints the list")
+    bench.add_argument("name", metavar="NAME", nargs="?", help="which benchmark; without a name they are listed")
     bench.add_argument("--quick", action="store_true", help="a small version, to see that it works")
     bench.set_defaults(run=_bench)
     methods = commands.add_parser("methods", help="list the methods")
@@ -59,17 +64,35 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+#: What ``nbo tune --help`` says about files, a paragraph an entry.
+_FILES = (
+    "CSV: UTF-8, with a header that names every column; separated by commas, semicolons or tabs, whichever splits "
+    "the header most. All columns but that of --target hold numbers with decimal points. Leave out columns that "
+    "are no features, such as a row index.",
+    "NPZ: the two arrays A and b, X and y, or data and target (samples in rows and one label each), and "
+    "feature_names if you like.",
+    "svmlight: lines 'label index:value ...'.",
+    "Labels take two values, numbers or (not in svmlight files) text. The larger one, or the later one in the "
+    "order of characters, is the positive one. Missing values are refused.",
+)
+
+
 def _add_tune(commands: Any) -> None:
     tune = commands.add_parser(
         "tune",
         help="tune the penalties of a logistic regression",
-        description="Tune one shared penalty and then one per feature on a 60/20/20 split, and compare the "
-        "models with an untuned one and with scikit-learn's LogisticRegressionCV on the test rows.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=textwrap.fill(
+            "Tune one shared penalty and then one per feature on a 60/20/20 split, and compare the models with an "
+            "untuned one and with scikit-learn's LogisticRegressionCV on the test rows.",
+            _width(),
+        ),
+        epilog="\n".join(textwrap.fill(rule, _width(), subsequent_indent="  ") for rule in _FILES),
     )
     tune.add_argument(
         "data",
         metavar="DATA",
-        help="breast_cancer, digits-3-8, or an svmlight, CSV or NPZ file (also .gz, .bz2)",
+        help="breast_cancer, digits-3-8, or an svmlight, CSV or NPZ file (also .gz, .bz2); see below",
     )
     tune.add_argument("--target", metavar="COLUMN", help="label column of a CSV file")
     tune.add_argument("--out", metavar="DIR", type=Path, help="result folder (default: nbo-tune-NAME)")
@@ -83,8 +106,15 @@ def _add_tune(commands: Any) -> None:
     tune.add_argument("--method", metavar="NAME", type=_method, default="auto", help="a name that 'nbo methods' lists")
     tune.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the split (default: 0)")
     tune.add_argument("--max-iter", metavar="N", type=_count, help="iteration limit of each stage")
-    tune.add_argument("--quiet", action="store_true", help="print the verdict and the folder only")
+    tune.add_argument(
+        "--quiet", action="store_true", help="print the verdict and the folder only, and what did not converge"
+    )
     tune.set_defaults(run=_tune)
+
+
+def _width() -> int:
+    """Tell how many columns prose may take."""
+    return max(40, min(100, shutil.get_terminal_size((100, 24)).columns))
 
 
 def _count(text: str) -> int:
@@ -112,20 +142,27 @@ def _complain(message: object) -> None:
 def _tune(arguments: argparse.Namespace) -> int:
     from nbo import datasets
     from nbo.tuning import outputs
+    from nbo.tuning.report import wrapped
 
     try:
         dataset = datasets.load(arguments.data, arguments.target)
         folder = arguments.out or Path(f"nbo-tune-{dataset.name}")
         outputs.check_folder(folder, arguments.force)  # nobody wants to hear of it after the work
         report = _tuned(dataset, arguments)
+    except datasets.TargetError as error:
+        _complain(f"--target: {error.reason}")
+        return USER_ERROR
     except (datasets.DataError, FileNotFoundError, outputs.FolderError) as error:
         _complain(error)
         return USER_ERROR
     # The files come first: a reader of the output that stops early must not cost the results.
     written = _write(report, folder, arguments)
-    if not arguments.quiet:
-        print(report.table())
-    print(report.verdict)
+    if arguments.quiet:
+        for note in [note for model in report.models for note in model.notes]:
+            _complain(note)
+        print(wrapped(report.verdict, _width()))
+    else:
+        print(report.text(_width()))
     if not written:
         return USER_ERROR
     print(f"results: {folder}")
@@ -150,17 +187,18 @@ def _tuned(dataset: Any, arguments: argparse.Namespace) -> Any:
     from nbo.tuning import tune
 
     with contextlib.ExitStack() as stack:
-        progress: Callable[[str, int, float], None] | None = None
-        if not arguments.quiet:
-            progress = _progress(stack, _limit(arguments))
-        return tune(
+        bar = None if arguments.quiet else _progress(stack, _limit(arguments))
+        report = tune(
             dataset,
             penalty=arguments.penalty,
             method=arguments.method,
             seed=arguments.seed,
             max_iter=arguments.max_iter,
-            progress=progress,
+            progress=bar,
         )
+        if bar is not None and not report.interrupted:
+            bar.finish()
+    return report
 
 
 def _limit(arguments: argparse.Namespace) -> int | None:
@@ -173,7 +211,7 @@ def _limit(arguments: argparse.Namespace) -> int | None:
     return limit
 
 
-def _progress(stack: contextlib.ExitStack, total: int | None) -> Callable[[str, int, float], None] | None:
+def _progress(stack: contextlib.ExitStack, total: int | None) -> ProgressBar | None:
     from nbo.tuning.progress import ProgressBar
 
     try:
@@ -187,7 +225,8 @@ def _bench(arguments: argparse.Namespace) -> int:
     from nbo.benchmarks import BENCHMARKS
 
     if arguments.name not in BENCHMARKS:
-        _complain(f"there is no benchmark {arguments.name!r}; choose from {', '.join(BENCHMARKS)}")
+        wrong = "" if arguments.name is None else f"there is no benchmark {arguments.name!r}; "
+        _complain(f"{wrong}choose a benchmark from {', '.join(BENCHMARKS)}")
         return USER_ERROR
     BENCHMARKS[arguments.name](arguments.quick)
     return 0

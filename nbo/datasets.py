@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["BUILT_IN", "DataError", "Dataset", "load"]
+__all__ = ["BUILT_IN", "NPZ_KEYS", "DataError", "Dataset", "TargetError", "load"]
 
 #: Data with at least this share of non-zero entries are stored densely, other data as CSR.
 DENSE_FROM = 0.2
@@ -41,11 +41,26 @@ _SUFFIXES = {
 Samples = Any
 
 _Read = TypeVar("_Read")
-_NPZ_KEYS = (("A", "b"), ("X", "y"), ("data", "target"))
+#: The names that samples and labels may have in an NPZ file.
+NPZ_KEYS = (("A", "b"), ("X", "y"), ("data", "target"))
 
 
 class DataError(ValueError):
     """Data that cannot be used; the message is one line that says what was found and what was expected."""
+
+
+class TargetError(DataError):
+    """A label column that is not named, not there, or not asked for.
+
+    Parameters
+    ----------
+    reason : str
+        What was found and what was expected; the message puts ``target:`` before it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"target: {reason}")
+        self.reason = reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +93,12 @@ class Dataset:
     source: str
     description: str
 
+    def __repr__(self) -> str:
+        (rows, features), (negative, positive) = self.A.shape, self.label_names
+        return (
+            f"<Dataset {self.name}: {rows:,} rows, {features:,} features, labels {negative} (-1) and {positive} (+1)>"
+        )
+
 
 @dataclass(frozen=True)
 class _Table:
@@ -94,10 +115,12 @@ def load(name_or_path: str | os.PathLike[str], target: str | None = None) -> Dat
     Parameters
     ----------
     name_or_path : str or path
-        A name in :data:`BUILT_IN`, or the path of an svmlight, CSV (with a header) or NPZ file (keys ``A``
-        and ``b``, ``X`` and ``y``, or ``data`` and ``target``); each may be compressed as ``.gz`` or
-        ``.bz2``. A built-in name wins over a file of the same name in the current folder: write ``./NAME``
-        for the file.
+        A name in :data:`BUILT_IN`, or the path of an svmlight, CSV or NPZ file; each may be compressed as
+        ``.gz`` or ``.bz2``. A CSV file has a header with a name for every column, and numbers in all columns
+        but the one of the labels; its separator (comma, semicolon or tab) is the one that splits the header
+        most. An NPZ file has the keys ``A`` and ``b``, ``X`` and ``y``, or ``data`` and ``target``, and may
+        have ``feature_names``. A built-in name wins over a file of the same name in the current folder:
+        write ``./NAME`` for the file.
     target : str, optional
         The column that holds the labels; needed by CSV files and refused by everything else.
 
@@ -110,6 +133,8 @@ def load(name_or_path: str | os.PathLike[str], target: str | None = None) -> Dat
     ------
     FileNotFoundError
         If there is neither a built-in set nor a file of this name.
+    TargetError
+        If `target` is missing for a CSV file, is no column of it, or is given for anything else.
     DataError
         If the file cannot be read as data with two labels, or holds missing or infinite values.
     """
@@ -170,7 +195,7 @@ BUILT_IN: dict[str, Callable[[], Dataset]] = {"breast_cancer": _breast_cancer, "
 
 def _refuse_target(target: str | None, what: str) -> None:
     if target is not None:
-        raise DataError(f"target: a label column can be chosen in CSV files only, and {what} brings its own labels")
+        raise TargetError(f"a label column can be chosen in CSV files only, and {what} brings its own labels")
 
 
 def _check_file(path: Path) -> None:
@@ -248,9 +273,9 @@ def _read_svmlight(stream: BinaryIO, path: Path) -> _Table:
 
 def _read_npz(stream: BinaryIO, path: Path) -> _Table:
     arrays = _npz_arrays(stream, path)
-    pair = next((pair for pair in _NPZ_KEYS if set(pair) <= arrays.keys()), None)
+    pair = next((pair for pair in NPZ_KEYS if set(pair) <= arrays.keys()), None)
     if pair is None:
-        wanted = ", ".join(f"{a!r} and {b!r}" for a, b in _NPZ_KEYS)
+        wanted = ", ".join(f"{a!r} and {b!r}" for a, b in NPZ_KEYS)
         sparse = " (a sparse matrix alone has no labels)" if {"indptr", "indices"} <= arrays.keys() else ""
         raise DataError(
             f"{path} holds the keys {', '.join(sorted(arrays)) or '(none)'}{sparse}; expected one of the pairs {wanted}"
@@ -282,11 +307,11 @@ def _numeric_matrix(A: np.ndarray, what: str) -> np.ndarray:
 def _read_csv(stream: BinaryIO, path: Path, target: str | None) -> _Table:
     header, rows, lines = _csv_cells(stream, path)
     if target is None:
-        raise DataError(f"{path} is a CSV file: name its label column as target; its columns are {_listing(header)}")
+        raise TargetError(f"{path} is a CSV file: say which column holds its labels, out of {_listing(header)}")
     if target not in header:
         near = difflib.get_close_matches(target, header, n=1)
         hint = f", did you mean {near[0]!r}?" if near else ""
-        raise DataError(f"{path} has no column {target!r}{hint}; its columns are {_listing(header)}")
+        raise TargetError(f"{path} has no column {target!r}{hint}; its columns are {_listing(header)}")
     goal = header.index(target)
     features = [j for j in range(len(header)) if j != goal]
     A = np.empty((len(rows), len(features)))
@@ -303,7 +328,7 @@ def _csv_cells(stream: BinaryIO, path: Path) -> tuple[list[str], list[list[str]]
     """Header, rows of cells, and the line on which each row ends."""
     try:
         text = io.StringIO(stream.read().decode("utf-8-sig"), newline="")
-        reader = csv.reader(text, delimiter=_delimiter(text), strict=True)
+        reader = csv.reader(text, delimiter=_separator(text), strict=True)
         header = [cell.strip() for cell in next(reader, [])]
         numbered = [(row, reader.line_num) for row in reader if row]
     except (UnicodeDecodeError, csv.Error) as error:
@@ -312,20 +337,38 @@ def _csv_cells(stream: BinaryIO, path: Path) -> tuple[list[str], list[list[str]]
         raise DataError(f"{path} holds no rows below a header")
     if all(_is_number(cell) for cell in header):
         raise DataError(f"{path} starts with a row of numbers; expected a header with the names of the columns")
-    if len(set(header)) < len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise DataError(f"{path} has more than one column called {twice!r}")
+    _check_names(header, path)
     for number, (row, line) in enumerate(numbered, start=1):
         if len(row) != len(header):
             raise DataError(f"{path}: row {number} (line {line}) has {len(row)} cells; the header has {len(header)}")
     return header, [row for row, _ in numbered], [line for _, line in numbered]
 
 
-def _delimiter(text: io.StringIO) -> str:
-    """The comma, unless the header has none and uses semicolons or tabs."""
-    header = text.readline()
+def _check_names(header: list[str], path: Path) -> None:
+    for number, name in enumerate(header, start=1):
+        if not name or re.fullmatch(r"Unnamed: \d+", name):
+            found = f"is called {name!r}, as pandas calls one without a name" if name else "has no name in the header"
+            raise DataError(
+                f"{path}: column {number} of {len(header)} {found}; expected a name for every column (a saved row "
+                "index is no feature: leave it out, in pandas by to_csv(..., index=False))"
+            )
+        if header.count(name) > 1:
+            raise DataError(f"{path} has more than one column called {name!r}")
+
+
+def _separator(text: io.StringIO) -> str:
+    """The comma, semicolon or tab that splits the header into most cells; the comma if all do equally."""
+
+    def n_cells(separator: str) -> int:
+        text.seek(0)
+        try:
+            return len(next(csv.reader(text, delimiter=separator, strict=True), []))
+        except csv.Error:  # a quoted cell does not end where this separator would have it end
+            return 0
+
+    best = max(",;\t", key=n_cells)
     text.seek(0)
-    return max(",;\t", key=header.count) if "," not in header else ","
+    return best
 
 
 def _is_number(cell: str) -> bool:
@@ -342,6 +385,8 @@ def _csv_numbers(cells: list[str], name: str, lines: list[int], path: Path) -> n
     except ValueError:
         row, cell = next((i, c.strip()) for i, c in enumerate(cells) if not _is_number(c))
     found = f"{cell!r}, which is no number" if cell else "an empty cell (a missing value)"
+    if _is_number(cell.replace(",", ".")):
+        found += " (decimals need a point)"
     raise DataError(f"{path}: column {name!r} holds {found} in row {row + 1} (line {lines[row]})")
 
 

@@ -18,6 +18,12 @@ __all__ = ["convergence", "off_screen_figure", "penalties"]
 #: Most rows of :func:`penalties` that stay readable.
 MAX_ROWS = 30
 
+#: Log penalties closer than this are drawn as equal ones.
+_EQUAL = 1e-6
+
+#: The distance (a factor of 10) from which a penalty frees or suppresses a feature beside the others.
+_FAR = float(np.log(10.0))
+
 _LABELS = {
     "value": "upper-level value",
     "hypergrad_norm": "projected hypergradient norm",
@@ -93,7 +99,7 @@ def penalties(
     center: float | None = None,
     ax: Axes | None = None,
     *,
-    center_name: str = "shared",
+    center_name: str = "shared penalty",
 ) -> Axes:
     """Draw log penalties, one row per feature, the smallest on top.
 
@@ -108,12 +114,13 @@ def penalties(
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if omitted.
     center_name : str
-        What the legend calls the penalty at `center`.
+        What the title calls the penalty at `center`.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes. Of more than 30 features, those furthest from the center are drawn, and the title says so.
+        The axes. The title tells what the dashed line at the center is; of more than 30 features, those
+        furthest from it are drawn, and the title says so.
 
     Raises
     ------
@@ -138,10 +145,14 @@ def penalties(
     colors = np.where(x[shown] <= middle, "tab:blue", "tab:orange")
     ax.hlines(rows, middle, x[shown], colors=list(colors), linewidth=1.5)
     ax.scatter(x[shown], rows, c=colors, s=22, zorder=3)
-    name = "median" if center is None else center_name
-    label = f"{name}: {middle:.4g} (penalty {np.exp(middle):.2g})"
-    ax.axvline(middle, color="0.35", linestyle="--", linewidth=1, label=label)
-    _dress_penalties(ax, rows, [_short(feature_names[j]) for j in shown], x.size)
+    ax.axvline(middle, color="0.35", linestyle="--", linewidth=1)
+    name = "median penalty" if center is None else center_name
+    title = f"dashed: {name} {np.exp(middle):.2g}, its log {middle:.4g}"
+    if len(shown) < x.size:
+        title += f"\nthe {len(shown)} of {x.size:,} penalties furthest from it"
+    ax.set_title(title, fontsize="medium")
+    ax.set_xlabel(_directions(x - middle))
+    _dress_rows(ax, rows, [_short(feature_names[j]) for j in shown])
     return ax
 
 
@@ -157,14 +168,22 @@ def _padded(values: Sequence[float], least: float = 0.3) -> tuple[float, float]:
     return min(values) - margin, max(values) + margin
 
 
-def _dress_penalties(ax: Axes, rows: np.ndarray, names: list[str], n_features: int) -> None:
+def _directions(offsets: np.ndarray) -> str:
+    """Label the axis of log penalties by what the distances from the dashed line amount to."""
+    if np.abs(offsets).max() <= _EQUAL:
+        return "log penalty   (equal to the dashed one)" if offsets.size == 1 else "log penalty   (all are equal)"
+    left, right = "weaker", "stronger"
+    if offsets.size > 1 and offsets.min() <= -_FAR:
+        left += ", feature kept freely"
+    if offsets.size > 1 and offsets.max() >= _FAR:
+        right += ", feature suppressed"
+    return f"log penalty   (left: {left}; right: {right})"
+
+
+def _dress_rows(ax: Axes, rows: np.ndarray, names: list[str]) -> None:
     ax.set_yticks(rows, names)
     ax.set_ylim(-0.7, len(rows) - 0.3)
-    ax.set_xlabel("log penalty   (left: feature kept freely, right: feature suppressed)")
-    if len(rows) < n_features:
-        ax.set_title(f"the {len(rows)} of {n_features:,} penalties furthest from the dashed line", fontsize="medium")
     ax.grid(True, axis="x", alpha=0.3)
-    ax.legend(loc="best")
 
 
 def _short(name: str, most: int = 28) -> str:

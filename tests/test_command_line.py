@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -13,7 +14,9 @@ import pytest
 import nbo
 from nbo import tuning
 from nbo.__main__ import main
+from nbo.datasets import NPZ_KEYS
 from nbo.tuning import outputs
+from nbo.tuning.report import wrapped
 
 FILES = {"convergence.png", "history.csv", "model.npz", "penalties.png", "result.json"}
 
@@ -21,6 +24,7 @@ FILES = {"convergence.png", "history.csv", "model.npz", "penalties.png", "result
 @pytest.fixture(autouse=True)
 def in_a_new_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
 
 
 def test_tune_prints_and_writes(tmp_path, capsys):
@@ -32,7 +36,7 @@ def test_tune_prints_and_writes(tmp_path, capsys):
     assert found["settings"] == {"penalty": "feature", "method": "auto", "seed": 3, "max_iter": 5}
     for name in ("untuned", "LogisticRegressionCV", "shared", "per-feature"):
         assert any(line.startswith(name) for line in shown.out.splitlines())
-    assert shown.out.splitlines()[-2:] == [found["verdict"], "results: nbo-tune-breast_cancer"]
+    assert shown.out.endswith(f"\n\n{wrapped(found['verdict'], 100)}\nresults: nbo-tune-breast_cancer\n")
     assert "5 of at most 5 iterations" in shown.err
 
 
@@ -40,12 +44,50 @@ def test_quiet_prints_verdict_and_folder_only(tmp_path, capsys):
     arguments = ["tune", "digits-3-8", "--max-iter", "3", "--penalty", "shared", "--quiet", "--out", "here"]
     assert main([*arguments, "--method", "nbo-gd"]) == 0
     shown = capsys.readouterr()
-    assert len(shown.out.splitlines()) == 2
-    assert shown.out.splitlines()[1] == "results: here"
-    assert shown.err == ""
     found = json.loads((tmp_path / "here" / "result.json").read_text(encoding="utf-8"))
+    assert shown.out == f"{wrapped(found['verdict'], 100)}\nresults: here\n"
+    assert any(note.startswith("data: ") for note in found["notes"])
+    (line,) = shown.err.splitlines()
+    assert line.startswith("nbo: shared: stopped at the limit of 3 iterations (--max-iter)")
     assert [stage["name"] for stage in found["stages"]] == ["shared"]
     assert found["settings"]["method"] == "nbo-gd"
+
+
+def test_quiet_is_quiet_about_what_converged(capsys):
+    assert main(["tune", "breast_cancer", "--penalty", "shared", "--quiet", "--out", "here"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("columns", "most"), [(60, 60), (200, 100), (10, 40)])
+def test_prose_is_wrapped_to_the_terminal(monkeypatch, capsys, columns, most):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["tune", "breast_cancer", "--max-iter", "2", "--out", "here"]) == 0
+    prose = capsys.readouterr().out.splitlines()[6:]
+    assert max(map(len, prose)) <= most
+    assert max(map(len, prose)) > most - 20
+
+
+def test_no_iterations_give_no_nan_and_no_empty_picture(tmp_path, capsys):
+    assert main(["tune", "breast_cancer", "--max-iter", "0", "--out", "here"]) == 0
+    shown = capsys.readouterr()
+    assert "nan" not in (shown.out + shown.err).lower()
+    assert "left out: convergence.png and penalties.png, since no iteration was done" in shown.err
+    assert not list((tmp_path / "here").glob("*.png"))
+
+
+def test_bar_of_a_stage_that_converges_is_full(capsys):
+    assert main(["tune", "breast_cancer", "--penalty", "shared", "--out", "here"]) == 0
+    last = capsys.readouterr().err.rstrip().replace("\r", "\n").splitlines()[-1]
+    assert re.search(r"shared     : \|[█#]+\| \d+ iterations, value", last)
+
+
+def test_help_describes_files_and_labels(capsys):
+    assert main(["tune", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for samples, labels in NPZ_KEYS:
+        assert f"{samples} and {labels}" in shown
+    assert "commas, semicolons or tabs" in shown
+    assert "is the positive one" in shown
 
 
 def test_csv_with_a_target(tmp_path, capsys):
@@ -63,8 +105,8 @@ def test_csv_with_a_target(tmp_path, capsys):
     ("content", "arguments", "words"),
     [
         (None, [], "no file and no built-in data set is called 'data.csv'"),
-        ("a,b\n1,x\n2,y\n", [], "name its label column"),
-        ("a,b\n1,x\n2,y\n", ["--target", "c"], "has no column 'c'"),
+        ("a,b\n1,x\n2,y\n", [], "--target: data.csv is a CSV file: say which column holds its labels, out of a, b"),
+        ("a,b\n1,x\n2,y\n", ["--target", "c"], "--target: data.csv has no column 'c'"),
         ("a,b\n1,x\n2,x\n", ["--target", "b"], "labels take 1 value (x); expected exactly two"),
         ("a,b\nnan,x\n2,y\n", ["--target", "b"], "column 'a' holds nan in row 1"),
         ("a,b\n1,x\n2,y\n", ["--target", "b"], "too few rows"),
@@ -137,7 +179,7 @@ def test_ctrl_c_in_a_stage_writes_what_there_is(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(ProgressBar, "__call__", interrupt)
     assert main(["tune", "breast_cancer", "--out", "out"]) == 130
-    assert "Interrupted; so far: " in capsys.readouterr().out
+    assert "\nInterrupted; " in capsys.readouterr().out
     found = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
     assert found["interrupted"] is True
     assert found["stages"][0]["status"] == "interrupted"
@@ -210,7 +252,12 @@ def test_benchmarks_are_found_by_name(capsys, monkeypatch):
     assert main(["bench", "one"]) == 0
     assert calls == [True, False]
     assert main(["bench", "two"]) == 2
-    assert "there is no benchmark 'two'; choose from one" in capsys.readouterr().err
+    assert capsys.readouterr().err == "nbo: there is no benchmark 'two'; choose a benchmark from one\n"
+
+
+def test_benchmarks_are_listed_without_a_name(capsys):
+    assert main(["bench"]) == 2
+    assert capsys.readouterr().err == "nbo: choose a benchmark from full-batch\n"
 
 
 @pytest.mark.slow

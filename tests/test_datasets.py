@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
-from nbo.datasets import BUILT_IN, DataError, load
+from nbo.datasets import BUILT_IN, NPZ_KEYS, DataError, TargetError, load
 
 SVMLIGHT = "1 1:0.5 3:2\n2 2:1 # a comment\n1 1:-1 2:4 3:1\n"
 CSV = 'name,"size, cm",weight\nyes,1.5,10\nno,2.5,20\nyes,-3,30\n'
@@ -164,6 +164,25 @@ def test_csv_with_another_delimiter(file, delimiter):
     assert dataset.label_names == ("2", "4")
 
 
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        ("size, cm;weight;name", ("size, cm", "weight")),
+        ('"size, cm";weight;name', ("size, cm", "weight")),
+        ('"a;b;c",weight,name', ("a;b;c", "weight")),
+        ("a;b,weight,name", ("a;b", "weight")),
+        ("size, cm\tweight; kg\tname", ("size, cm", "weight; kg")),
+        ('"size,\nin cm";weight;name', ("size,\nin cm", "weight")),
+    ],
+)
+def test_csv_separator_is_the_one_that_splits_the_header_most(file, header, names):
+    separator = ";" if header.endswith(";name") else header[-5]
+    rows = "".join(separator.join(cells) + "\n" for cells in ("12x", "34y"))
+    dataset = load(file("t.csv", f"{header}\n{rows}"), "name")
+    assert dataset.feature_names == names
+    np.testing.assert_array_equal(dataset.A, [[1, 2], [3, 4]])
+
+
 def test_csv_labels_that_are_numbers_are_ordered_as_numbers(file):
     dataset = load(file("t.csv", "a,b\n1,9\n2,10\n3,9.0\n"), "b")
     assert dataset.label_names == ("9", "10")
@@ -184,7 +203,7 @@ def test_csv_one_hot_columns_become_sparse(file):
 @pytest.mark.parametrize(
     ("content", "target", "words"),
     [
-        (CSV, None, "its columns are name, size, cm, weight"),
+        (CSV, None, "say which column holds its labels, out of name, size, cm, weight"),
         (CSV, "nme", "no column 'nme', did you mean 'name'?"),
         (CSV, "colour", "no column 'colour'; its columns are"),
         ("a,b\n1,x\n2,y\noops,x\n", "b", "column 'a' holds 'oops', which is no number in row 3 (line 4)"),
@@ -194,6 +213,11 @@ def test_csv_one_hot_columns_become_sparse(file):
         ("a,b\n1,0\n2,nan\n", "b", "the label of row 2 is nan"),
         ("a,b\n1,x\n2\n", "b", "row 2 (line 3) has 1 cells; the header has 2"),
         ("a,a\n1,x\n", "a", "more than one column called 'a'"),
+        (",a,b\n0,1,x\n1,2,y\n", "b", "column 1 of 3 has no name in the header; expected a name for every column"),
+        ("a,b,\n1,x,\n2,y,\n", "b", "column 3 of 3 has no name in the header"),
+        (",,b\n0,1,x\n1,2,y\n", "b", "column 1 of 3 has no name"),
+        ("Unnamed: 0,b\n0,x\n1,y\n", "b", "column 1 of 2 is called 'Unnamed: 0', as pandas calls one without a name"),
+        ("a;b\n1,5;x\n2,5;y\n", "b", "'1,5', which is no number (decimals need a point) in row 1 (line 2)"),
         ("1,2\n3,4\n", "1", "starts with a row of numbers; expected a header"),
         ("a,b\n", "b", "holds no rows below a header"),
         ("b\n1\n2\n", "b", "0 feature columns"),
@@ -211,7 +235,7 @@ def test_csv_refusal(file, content, target, words):
 # --- NPZ ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("keys", [("A", "b"), ("X", "y"), ("data", "target")])
+@pytest.mark.parametrize("keys", NPZ_KEYS)
 def test_npz(tmp_path, keys):
     path = tmp_path / "t.npz"
     np.savez(path, **{keys[0]: np.array([[1, 2], [3, 4]], dtype=np.int16), keys[1]: np.array([[True], [False]])})
@@ -295,6 +319,18 @@ def test_truncated_compression(file):
 )
 def test_other_than_two_labels(file, content, words):
     assert words in refusal(file("t.svm", content))
+
+
+def test_trouble_with_the_label_column_names_the_argument(file):
+    path = file("t.csv", CSV)
+    for arguments in ((path,), (path, "colour"), ("breast_cancer", "label")):
+        with pytest.raises(TargetError, match=r"^target: ") as caught:
+            load(*arguments)
+        assert str(caught.value) == f"target: {caught.value.reason}"
+
+
+def test_data_print_in_one_line():
+    assert repr(load("digits-3-8")) == "<Dataset digits-3-8: 357 rows, 64 features, labels 3 (-1) and 8 (+1)>"
 
 
 def test_target_is_for_csv_only(file):

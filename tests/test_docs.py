@@ -26,7 +26,8 @@ def test_there_are_pages():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_examples_run(page, run_page):
+def test_examples_run(page, run_page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # an example may write files
     shown = page.read_text(encoding="utf-8").count(">>> ")
     assert (run_page(page) > 0) == (shown > 0)
 

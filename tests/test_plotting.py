@@ -111,8 +111,8 @@ def test_penalties_are_sorted_with_the_smallest_on_top(ax):
     np.testing.assert_allclose(ax.collections[1].get_offsets()[:, 0], [-1, -3, -5])
     (line,) = ax.lines
     np.testing.assert_allclose(line.get_xdata(), -3)
-    assert ax.get_legend().get_texts()[0].get_text() == "common: -3 (penalty 0.05)"
-    assert ax.get_title() == ""
+    assert ax.get_title() == "dashed: common 0.05, its log -3"
+    assert ax.get_legend() is None
 
 
 def test_penalties_that_are_all_equal_have_an_axis(ax):
@@ -136,7 +136,23 @@ def test_of_many_penalties_the_furthest_are_shown(seed, p):
     assert len(shown) == plotting.MAX_ROWS
     hidden = np.setdiff1d(np.arange(p), shown)
     assert np.abs(x[shown] - 0.2).min() >= np.abs(x[hidden] - 0.2).max()
-    assert ax.get_title() == f"the {plotting.MAX_ROWS} of {p} penalties furthest from the dashed line"
+    assert ax.get_title().splitlines()[1] == f"the {plotting.MAX_ROWS} of {p} penalties furthest from it"
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        ([-3.0, -3.0], "(all are equal)"),
+        ([-3.0], "(equal to the dashed one)"),
+        ([-9.0], "(left: weaker; right: stronger)"),
+        ([-4.0, -2.0], "(left: weaker; right: stronger)"),
+        ([-6.0, -2.0], "(left: weaker, feature kept freely; right: stronger)"),
+        ([-6.0, 0.0], "(left: weaker, feature kept freely; right: stronger, feature suppressed)"),
+    ],
+)
+def test_axis_of_penalties_says_what_distances_mean(ax, x, words):
+    plotting.penalties(x, list("ab")[: len(x)], -3.0, ax)
+    assert ax.get_xlabel() == f"log penalty   {words}"
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,12 @@ def test_command_is_one_line_with_known_extras(readme, name, last_step):
     assert set(extras[1].split(",")) <= set(metadata("nbo").get_all("Provides-Extra"))
 
 
+def test_commands_do_not_share_an_environment(readme):
+    """An installation and an editable one in the same environment leave files in each other's way."""
+    first, second = re.findall(r"python3 -m venv (\S+) && \1/bin/python -m pip install ", readme)
+    assert first != second
+
+
 def test_names_exist(readme):
     names = set(re.findall(r"``(nbo(?:\.\w+)+)", readme))
     assert "nbo.minimize" in names

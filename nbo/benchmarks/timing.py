@@ -15,20 +15,21 @@ class Comparison(NamedTuple):
 
     Attributes
     ----------
-    what, case : str
-        What is compared, and on which data.
-    reference, ours : float
-        Milliseconds.
+    what, reference : str
+        What was timed, and what it is compared with.
+    reference_ms, ms : float
+        Milliseconds of the reference and of what was timed.
     is_cost : bool
-        Whether the ratio is ours / reference with an upper bound, and not a speed-up with a lower one.
+        Whether the ratio is a cost in units of the reference with an upper bound, and not a speed-up with a lower
+        one.
     bound : float or None
         The bound, if there is one.
     """
 
     what: str
-    case: str
-    reference: float
-    ours: float
+    reference: str
+    reference_ms: float
+    ms: float
     is_cost: bool
     bound: float | None
 
@@ -38,17 +39,19 @@ class Comparison(NamedTuple):
         Returns
         -------
         str
-            Columns of fixed width.
+            What, its time, the reference's, and in words the ratio and the bound.
         """
-        ratio = self.ours / self.reference if self.is_cost else self.reference / self.ours
-        text = f"{self.what:<34} {self.case:<32} {self.reference:12.3f} {self.ours:10.3f} {ratio:8.2f}"
+        ratio = self.ms / self.reference_ms if self.is_cost else self.reference_ms / self.ms
+        words = "times the cost of" if self.is_cost else "times faster than"
+        text = f"  {self.what:<24} {self.ms:10.3f} {self.reference_ms:12.3f}   {ratio:.2f} {words} {self.reference}"
         if self.bound is None:
             return text
         met = ratio <= self.bound if self.is_cost else ratio >= self.bound
-        return f"{text}   {'<=' if self.is_cost else '>='} {self.bound:.1f}   {'yes' if met else 'no'}"
+        wanted = f"{'at most' if self.is_cost else 'at least'} {self.bound:.1f}"
+        return f"{text} ({wanted} wanted: {'met' if met else 'not met'})"
 
 
-HEADER = f"{'':<34} {'':<32} {'reference ms':>12} {'ours ms':>10} {'ratio':>8}   bound    met"
+HEADER = f"  {'':<24} {'nbo ms':>10} {'reference ms':>12}   ratio"
 
 
 def side_by_side(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:

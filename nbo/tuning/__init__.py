@@ -9,9 +9,11 @@ from nbo._validation import choice, integer
 from nbo.datasets import Dataset
 from nbo.history import Status
 from nbo.tuning import baseline, stages
+from nbo.tuning.comparison import verdict
 from nbo.tuning.data import TuningData, prepare
 from nbo.tuning.models import FittedModel
-from nbo.tuning.report import ORDER, TuneReport, verdict
+from nbo.tuning.notes import constant_columns
+from nbo.tuning.report import ORDER, TuneReport
 from nbo.tuning.stages import Progress, Settings, Stage
 
 __all__ = ["PENALTIES", "FittedModel", "Stage", "TuneReport", "tune"]
@@ -50,7 +52,8 @@ def tune(
     max_iter : int, optional
         Iteration limit of each stage.
     progress : callable, optional
-        Called as ``progress(stage, iteration, value)`` after evaluated iterations.
+        Called as ``progress(stage, iteration, value)`` after evaluated iterations. The value is that of the
+        upper level, which in the per-feature stage includes the prior.
 
     Returns
     -------
@@ -79,14 +82,15 @@ def tune(
         interrupted = True
     models = sorted(work.models, key=lambda model: ORDER.index(model.name))
     chosen = {"penalty": penalty, "method": method, "seed": settings.seed, "max_iter": settings.max_iter}
-    notes = tuple(note for model in models for note in model.notes)
+    notes = [note for model in models for note in model.notes]
+    notes += [constant_columns(data.constant, dataset.feature_names), *(stage.remark for stage in work.stages)]
     return TuneReport(
         dataset,
         data,
         chosen,
         tuple(models),
         tuple(work.stages),
-        notes,
+        tuple(note for note in notes if note),
         interrupted,
         verdict(models, interrupted),
         compilation.seconds - compiled,

@@ -48,7 +48,7 @@ def logistic_regression_cv(data: TuningData) -> FittedModel:
     return measured(
         NAME,
         data,
-        x=np.array([-np.log(n_train * float(search.C_))]),
+        log_penalties=np.array([-np.log(n_train * float(search.C_))]),
         y=np.append(search.coef_.ravel(), search.intercept_),
         validation_loss=float(-np.max(search.scores_)),
         seconds=time.perf_counter() - start,

@@ -43,6 +43,8 @@ class TuningData:
         Training rows followed by validation rows, for refits.
     center, scale : ndarray, shape (p,)
         A scaled column is (column - center) / scale; `center` is zero for sparse data.
+    constant : ndarray, shape (p,)
+        Which columns have one and the same value in all training rows.
     """
 
     train: Part
@@ -51,6 +53,11 @@ class TuningData:
     development: Part
     center: np.ndarray
     scale: np.ndarray
+    constant: np.ndarray
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{rows:,} {name}" for name, rows in self.sizes().items())
+        return f"<TuningData: {sizes} rows of {self.n_features:,} features>"
 
     @property
     def n_features(self) -> int:
@@ -110,13 +117,18 @@ def prepare(dataset: Dataset, seed: int) -> TuningData:
         If a label has fewer than five rows.
     """
     rows = split_rows(dataset.b, dataset.label_names, seed)
-    scaler = _scaler(sp.issparse(dataset.A)).fit(dataset.A[rows["train"]])
+    train = dataset.A[rows["train"]]
+    scaler = _scaler(sp.issparse(train)).fit(train)
     parts = {
         name: Part(with_ones(scaler.transform(dataset.A[chosen])), dataset.b[chosen]) for name, chosen in rows.items()
     }
     center = np.zeros(dataset.A.shape[1]) if sp.issparse(dataset.A) else scaler.mean_
     return TuningData(
-        **parts, development=_stacked(parts["train"], parts["validation"]), center=center, scale=scaler.scale_
+        **parts,
+        development=_stacked(parts["train"], parts["validation"]),
+        center=center,
+        scale=scaler.scale_,
+        constant=_never_varies(train),
     )
 
 
@@ -182,6 +194,13 @@ def _scaler(sparse: bool) -> Any:
     from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
     return MaxAbsScaler() if sparse else StandardScaler()
+
+
+def _never_varies(A: Samples) -> np.ndarray:
+    smallest, largest = A.min(axis=0), A.max(axis=0)
+    if sp.issparse(A):
+        smallest, largest = smallest.toarray().ravel(), largest.toarray().ravel()
+    return np.asarray(smallest == largest)
 
 
 def _stacked(first: Part, second: Part) -> Part:

@@ -19,12 +19,16 @@ class FittedModel:
     ----------
     name : str
         ``untuned``, ``LogisticRegressionCV``, ``shared`` or ``per-feature``.
-    x : ndarray, shape (1,) or (p,)
-        Log penalties on the training rows, without the intercept's: scikit-learn's C is 1 / (n_train e^x).
-    coefficients : ndarray, shape (p,)
+    log_penalties : ndarray, shape (1,) or (p,)
+        The x of the training rows without the intercept's entry: scikit-learn's C is 1 / (n_train e^x).
+    scaled_coefficients : ndarray, shape (p,)
         Coefficients on scaled columns, refitted on training and validation rows.
-    intercept : float
+    scaled_intercept : float
         The intercept that goes with them.
+    coefficients : ndarray, shape (p,)
+        The same for the columns of the data set as they are, in the inverse of their units.
+    intercept : float
+        The intercept that goes with those.
     validation_loss : float
         Mean logistic loss on the validation rows of the model fitted on the training rows alone.
     test_losses : ndarray, shape (n_test,)
@@ -32,15 +36,18 @@ class FittedModel:
     accuracy : float
         Share of test rows that the refitted model classifies correctly.
     seconds : float
-        Wall time without compilation; a stage that starts from another one includes that one's.
+        Wall time without compilation, from the start to the refit: with evaluations for the history and the
+        fits of the validation and test loss. A stage that starts from another one includes that one's.
     counts : OracleCounts or None
-        Oracle calls, cumulative like `seconds`; None when nobody counted.
+        All oracle calls of that time; None when nobody counted.
     notes : tuple of str
-        What a reader of these figures should know, such as a run that stopped early.
+        What did not converge, if anything.
     """
 
     name: str
-    x: np.ndarray
+    log_penalties: np.ndarray
+    scaled_coefficients: np.ndarray
+    scaled_intercept: float
     coefficients: np.ndarray
     intercept: float
     validation_loss: float
@@ -55,12 +62,15 @@ class FittedModel:
         """Mean logistic loss on the test rows."""
         return float(self.test_losses.mean())
 
+    def __repr__(self) -> str:
+        return f"<FittedModel {self.name}: test loss {self.test_loss:#.4g}, accuracy {self.accuracy:.2%}>"
+
 
 def measured(
     name: str,
     data: TuningData,
     *,
-    x: np.ndarray,
+    log_penalties: np.ndarray,
     y: np.ndarray,
     validation_loss: float,
     seconds: float,
@@ -75,8 +85,8 @@ def measured(
         The name of the row.
     data : TuningData
         The split.
-    x : ndarray
-        Log penalties without the intercept's.
+    log_penalties : ndarray
+        Without the intercept's.
     y : ndarray, shape (p + 1,)
         Refitted parameters, the intercept last.
     validation_loss : float
@@ -86,18 +96,22 @@ def measured(
     counts : OracleCounts or None
         Oracle calls, if counted.
     notes : sequence of str
-        What a reader should know.
+        What did not converge.
 
     Returns
     -------
     FittedModel
         The model with its measures.
     """
+    scaled_coefficients, scaled_intercept = y[:-1], float(y[-1])
+    coefficients, intercept = data.original_units(scaled_coefficients, scaled_intercept)
     return FittedModel(
         name=name,
-        x=x,
-        coefficients=y[:-1],
-        intercept=float(y[-1]),
+        log_penalties=log_penalties,
+        scaled_coefficients=scaled_coefficients,
+        scaled_intercept=scaled_intercept,
+        coefficients=coefficients,
+        intercept=intercept,
         validation_loss=validation_loss,
         test_losses=row_losses(data.test, y),
         accuracy=accuracy(data.test, y),

@@ -17,6 +17,7 @@ import numpy as np
 
 from nbo.tuning.models import FittedModel
 from nbo.tuning.report import TuneReport
+from nbo.tuning.stages import Stage
 
 _PACKAGES = ("nbo", "numpy", "scipy", "numba", "scikit-learn", "matplotlib")
 _COMMAND = "nbo tune"
@@ -108,18 +109,22 @@ def _write_files(report: TuneReport, folder: Path) -> list[str]:
     text = json.dumps(_plain(summary(report)), indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "result.json").write_text(text + "\n", encoding="utf-8")
     if not report.stages:
-        return ["model.npz, history.csv and pictures are left out: no stage was finished"]
+        return ["left out: model.npz, history.csv and the pictures, since no stage was finished"]
     np.savez_compressed(folder / "model.npz", **model_arrays(report))
     _write_history(report, folder / "history.csv")
-    try:
-        # Imported late: it is the only part that wants matplotlib.
-        from nbo.tuning import pictures
+    return _write_pictures(report, folder)
 
-        pictures.convergence_figure(report).savefig(folder / "convergence.png", dpi=150)
-        pictures.penalties_figure(report).savefig(folder / "penalties.png", dpi=150)
-    except ImportError as error:
-        return [f"convergence.png and penalties.png are left out: {error}"]
-    return []
+
+def _write_pictures(report: TuneReport, folder: Path) -> list[str]:
+    from nbo.tuning import pictures
+
+    omitted: dict[str, list[str]] = {}
+    for name, draw in (("convergence.png", pictures.convergence_figure), ("penalties.png", pictures.penalties_figure)):
+        try:
+            draw(report).savefig(folder / name, dpi=150)
+        except (ImportError, pictures.NothingToDraw) as error:
+            omitted.setdefault(str(error), []).append(name)
+    return [f"left out: {' and '.join(names)}, since {reason}" for reason, names in omitted.items()]
 
 
 def summary(report: TuneReport) -> dict[str, Any]:
@@ -152,19 +157,7 @@ def summary(report: TuneReport) -> dict[str, Any]:
             "labels": {"-1": data.label_names[0], "+1": data.label_names[1]},
         },
         "models": [_model_summary(model) for model in report.models],
-        "stages": [
-            {
-                "name": stage.name,
-                "success": stage.result.success,
-                "status": str(stage.result.status),
-                "message": stage.result.message,
-                "iterations": stage.result.nit,
-                "hypergradient_norm": _last(stage.result.history["hypergrad_norm"]),
-                "counts": stage.result.counts.as_dict(),
-                "evaluation_counts": stage.result.evaluation_counts.as_dict(),
-            }
-            for stage in report.stages
-        ],
+        "stages": [_stage_summary(stage) for stage in report.stages],
         "notes": report.notes,
         "compile_seconds": report.compile_seconds,
         "versions": _versions(),
@@ -179,8 +172,27 @@ def _model_summary(model: FittedModel) -> dict[str, Any]:
         "test_loss": model.test_loss,
         "test_accuracy": model.accuracy,
         "seconds": model.seconds,
-        "log_penalty": {"smallest": model.x.min(), "largest": model.x.max()},
+        "log_penalties": {"smallest": model.log_penalties.min(), "largest": model.log_penalties.max()},
         "counts": None if model.counts is None else model.counts.as_dict(),
+    }
+
+
+def _stage_summary(stage: Stage) -> dict[str, Any]:
+    """The stage alone; its three kinds of counts and those of the stages before it make up its model's."""
+    result = stage.result
+    return {
+        "name": stage.name,
+        "success": result.success,
+        "status": str(result.status),
+        "iterations": result.nit,
+        "value": result.fun,
+        "hypergradient_norm": result.hypergrad_norm,
+        "lower_gradient_norm": result.lower_grad_norm,
+        "adjoint_residual_norm": result.adjoint_residual,
+        "solver_seconds": result.seconds,
+        "solver_counts": result.counts.as_dict(),
+        "evaluation_counts": result.evaluation_counts.as_dict(),
+        "fit_counts": stage.fit_counts.as_dict(),
     }
 
 
@@ -195,25 +207,23 @@ def model_arrays(report: TuneReport) -> dict[str, Any]:
     Returns
     -------
     dict
-        The model of the last stage. The score of an unscaled row a is ``a @ coefficients + intercept``, and
-        a positive score means the second of ``label_names``; ``scaled_coefficients`` and
-        ``scaled_intercept`` act on ``(a - center) / scale``. ``x`` are the log penalties, ``C`` the same in
-        scikit-learn's units.
+        The model of the last stage; a key that :class:`FittedModel` has as an attribute is the same here.
+        ``a @ coefficients + intercept`` is the score of an unscaled row a, and a positive one means the second
+        of ``label_names``. ``scaled_coefficients`` and ``scaled_intercept`` act on ``(a - center) / scale``.
     """
     model, data = report.stages[-1].model, report.data
-    coefficients, intercept = data.original_units(model.coefficients, model.intercept)
     return {
         "name": np.array(model.name),
-        "coefficients": coefficients,
-        "intercept": np.array(intercept),
-        "scaled_coefficients": model.coefficients,
-        "scaled_intercept": np.array(model.intercept),
-        "x": model.x,
-        "C": np.exp(-model.x) / len(data.train.b),
+        "coefficients": model.coefficients,
+        "intercept": np.array(model.intercept),
+        "scaled_coefficients": model.scaled_coefficients,
+        "scaled_intercept": np.array(model.scaled_intercept),
         "center": data.center,
         "scale": data.scale,
-        "label_names": np.array(report.dataset.label_names),
+        "log_penalties": model.log_penalties,
+        "C": np.exp(-model.log_penalties) / len(data.train.b),
         "feature_names": np.array(report.dataset.feature_names),
+        "label_names": np.array(report.dataset.label_names),
     }
 
 
@@ -243,10 +253,6 @@ def _versions() -> dict[str, str | None]:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = None
     return versions
-
-
-def _last(values: Any) -> float | None:
-    return float(values[-1]) if len(values) else None
 
 
 def _plain(value: Any) -> Any:

@@ -42,14 +42,24 @@ class ProgressBar:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
+            self._bar = None
 
     def __call__(self, stage: str, iteration: int, value: float) -> None:
-        """Move the bar of `stage`, closing the one before it."""
+        """Move the bar of `stage`, finishing the one before it."""
         if self._bar is None or stage != self._stage:
-            self.__exit__(None, None, None)
+            self.finish()
             self._stage, self._bar = stage, self._new_bar(stage)
         self._bar.set_postfix_str(f"value {value:.6g}", refresh=False)
         self._bar.update(iteration - self._bar.n)
+
+    def finish(self) -> None:
+        """Close the bar of the last stage as a full one, since the stage has ended."""
+        if self._bar is not None:
+            if self._bar.total != self._bar.n:
+                self._bar.total, self._bar.bar_format = self._bar.n, "{desc}: |{bar}| {n_fmt} iterations{postfix}"
+                self._bar.refresh()
+            self._bar.close()
+            self._bar = None
 
     def _new_bar(self, stage: str) -> Any:
         # A stage usually converges long before its limit, so a remaining time would mislead.

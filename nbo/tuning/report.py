@@ -1,26 +1,28 @@
-"""What tuning found: the table of models and a plain verdict."""
+"""What tuning found: the table of models, its notes and the verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
 from dataclasses import dataclass
 
-import numpy as np
-
 from nbo.datasets import Dataset
+from nbo.tuning.comparison import loss_text
 from nbo.tuning.data import TuningData
 from nbo.tuning.models import FittedModel
 from nbo.tuning.stages import Stage
 
-#: Order of the rows; the verdict compares each of the last two with the one before it.
+#: Order of the rows, the simplest model first.
 ORDER = ("untuned", "LogisticRegressionCV", "shared", "per-feature")
+
+#: Longer lines of prose are hard to read, however wide a terminal is.
+WIDTH = 100
 
 _COUNTED = {"f'": "upper_grad", "g'": "lower_grad_y", "Hv": "lower_hvp", "Ju": "lower_jvp"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TuneReport:
-    """The outcome of :func:`nbo.tuning.tune`.
+    """The outcome of :func:`nbo.tuning.tune`; its text is the table and the verdict.
 
     Attributes
     ----------
@@ -39,7 +41,7 @@ class TuneReport:
     interrupted : bool
         Whether Ctrl-C cut the work short.
     verdict : str
-        One line: which model is best on the test rows, and whether clearly.
+        Which model is best on the test rows, and whether clearly: a sentence a line.
     compile_seconds : float
         Time for compilation, which `seconds` of the models leave out.
     """
@@ -54,8 +56,13 @@ class TuneReport:
     verdict: str
     compile_seconds: float
 
-    def table(self) -> str:
+    def table(self, width: int = WIDTH) -> str:
         """Return the table of models, its legend and the notes.
+
+        Parameters
+        ----------
+        width : int
+            Where lines of prose are wrapped.
 
         Returns
         -------
@@ -65,74 +72,48 @@ class TuneReport:
         header = ["model", "validation loss", "test loss", "accuracy", "seconds", *_COUNTED]
         lines = _aligned([header, *(_row(model) for model in self.models)])
         lines.insert(1, "-" * len(lines[0]))
-        return "\n".join([*lines, *_legend(self), *(f"note: {note}" for note in self.notes)])
+        prose = [*_legend(self), *(f"note: {note}" for note in self.notes)]
+        return "\n".join([*lines, wrapped("\n".join(prose), width)])
+
+    def text(self, width: int = WIDTH) -> str:
+        """Return the table and, below an empty line, the verdict.
+
+        Parameters
+        ----------
+        width : int
+            Where lines of prose are wrapped.
+
+        Returns
+        -------
+        str
+            Lines of text.
+        """
+        return f"{self.table(width)}\n\n{wrapped(self.verdict, width)}"
+
+    def __repr__(self) -> str:
+        return self.text()
 
 
-def verdict(models: Sequence[FittedModel], interrupted: bool = False) -> str:
-    """Say which model has the lowest test loss, and whether the differences are clear.
-
-    A difference is clear if it exceeds one standard error of the paired differences of the row losses.
+def wrapped(text: str, width: int) -> str:
+    """Wrap every line of a text; what follows a break is indented.
 
     Parameters
     ----------
-    models : sequence of FittedModel
-        At least one model, all measured on the same test rows.
-    interrupted : bool
-        Whether some models are missing or unfinished.
+    text : str
+        Lines of prose.
+    width : int
+        Characters of a line at most.
 
     Returns
     -------
     str
-        One line.
+        The text in more lines.
     """
-    best = min(models, key=lambda model: model.test_loss)
-    close = [m.name for m in models if m is not best and not _difference(m, best).clear]
-    figures = f"test loss {_loss(best.test_loss)}, accuracy {best.accuracy:.2%}"
-    if close:
-        near = " and ".join(part for part in (", ".join(close[:-1]), close[-1]) if part)
-        head = f"No clear winner: {best.name} has the lowest {figures}, but no clear lead over {near}"
-    else:
-        head = f"Best on the test rows: {best.name} ({figures})"
-    by_name = {model.name: model for model in models}
-    pairs = [
-        (new, old)
-        for new, old in (("per-feature", "shared"), ("shared", "LogisticRegressionCV"))
-        if new in by_name and old in by_name
-    ]
-    said = [head] + [_comparison(by_name[new], by_name[old]) for new, old in pairs]
-    return ("Interrupted; so far: " if interrupted else "") + "; ".join(said) + "."
-
-
-@dataclass(frozen=True)
-class _Difference:
-    mean: float
-    standard_error: float
-
-    @property
-    def clear(self) -> bool:
-        return abs(self.mean) > self.standard_error
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.2g}, standard error {self.standard_error:.1g}"
-
-
-def _difference(new: FittedModel, old: FittedModel) -> _Difference:
-    rows = new.test_losses - old.test_losses
-    error = float(rows.std(ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else np.inf
-    return _Difference(float(rows.mean()), error)
-
-
-def _comparison(new: FittedModel, old: FittedModel) -> str:
-    difference = _difference(new, old)
-    if not difference.clear:
-        said = "shows no clear difference from"
-    else:
-        said = "beats" if difference.mean < 0 else "does not beat"
-    return f"{new.name} {said} {old.name} ({_loss(new.test_loss)} against {_loss(old.test_loss)}; {difference})"
-
-
-def _loss(value: float) -> str:
-    return f"{value:#.4g}"
+    lines = text.splitlines()
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for line in lines
+    )
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
@@ -148,8 +129,8 @@ def _row(model: FittedModel) -> list[str]:
         counted = [f"{counts[kind]:,}" for kind in _COUNTED.values()]
     return [
         model.name,
-        _loss(model.validation_loss),
-        _loss(model.test_loss),
+        loss_text(model.validation_loss),
+        loss_text(model.test_loss),
         f"{model.accuracy:.2%}",
         f"{model.seconds:.2f}",
         *counted,
@@ -159,11 +140,14 @@ def _row(model: FittedModel) -> list[str]:
 def _legend(report: TuneReport) -> list[str]:
     sizes = report.data.sizes()
     counted = ", ".join(f"{short} = {kind}" for short, kind in _COUNTED.items())
+    stages = any(model.name == "per-feature" for model in report.models)
     lines = [
         f"{sizes['train']:,} training, {sizes['validation']:,} validation and {sizes['test']:,} test rows; "
         "test loss and accuracy after a refit on training + validation rows",
         f"oracle calls: {counted}; compilation took another {report.compile_seconds:.2f} seconds",
+        "seconds and calls include the evaluations for the history, the final fit and the refit"
+        + (", and those of per-feature the shared stage it starts from" if stages else ""),
     ]
-    if any(model.name == "per-feature" for model in report.models):
-        lines.append("seconds and calls of per-feature include the shared stage it starts from")
+    if stages:
+        lines.append("no loss in this table includes the prior; the values of the per-feature stage elsewhere do")
     return lines

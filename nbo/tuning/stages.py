@@ -6,6 +6,7 @@ the lower end of the box, where it is a penalty in name only.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from nbo.lower_level import LowerSolution, solve_lower_level
 from nbo.oracles import OracleCounts
 from nbo.problems import BinaryLogistic
 from nbo.result import BilevelResult
+from nbo.tuning import notes
 from nbo.tuning.data import TuningData
 from nbo.tuning.models import FittedModel, measured, row_losses
 
@@ -33,6 +35,9 @@ _FEATURE_START = -14.0
 
 #: Width in x of the prior around the shared penalty; without it, the validation rows are overfitted.
 PRIOR_SCALE = 1.0
+
+#: On the three norms of a stage.
+TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -69,15 +74,24 @@ class Stage:
         The tuned log penalties, the intercept's last, and the accurate fit on the training rows.
     result : BilevelResult
         What the solver returned.
+    fit_counts : OracleCounts
+        Oracle calls of that fit and of the model's refit; `result` has the others.
     model : FittedModel
         The model refitted with these penalties.
+    remark : str
+        What is odd about the penalties, or nothing.
     """
 
     name: str
     x: np.ndarray
     y: np.ndarray
     result: BilevelResult
+    fit_counts: OracleCounts
     model: FittedModel
+    remark: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Stage {self.name}: {self.result.status} after {self.result.nit} iterations>"
 
 
 def untuned(data: TuningData) -> FittedModel:
@@ -117,7 +131,10 @@ def tune_shared(data: TuningData, settings: Settings) -> Stage:
         The stage ``shared``, whose x has two entries.
     """
     groups = _shared_groups(data)
-    return _run("shared", data, settings, _problem(data, groups), groups, x0=_untuned_x(data))
+    stage = _run("shared", data, settings, _problem(data, groups), groups, x0=_untuned_x(data))
+    lower, upper = _bounds(data, 2)
+    remark = notes.at_end_of_range(stage.x[0], lower[0], upper[0], len(data.train.b))
+    return dataclasses.replace(stage, remark=remark)
 
 
 def tune_features(data: TuningData, settings: Settings, shared: Stage) -> Stage:
@@ -141,7 +158,10 @@ def tune_features(data: TuningData, settings: Settings, shared: Stage) -> Stage:
     center = shared.x[_shared_groups(data)]
     problem = _problem(data, groups, prior=(center, PRIOR_SCALE))
     x0 = np.clip(np.maximum(center, _FEATURE_START), *_bounds(data, len(groups)))
-    return _run("per-feature", data, settings, problem, groups, x0=x0, warm=shared)
+    stage = _run("per-feature", data, settings, problem, groups, x0=x0, warm=shared)
+    # A stage that stopped early has its note already.
+    remark = notes.unmoved(stage.x[:-1], shared.x[0]) if stage.result.success else ""
+    return dataclasses.replace(stage, remark=remark)
 
 
 def _run(
@@ -161,6 +181,7 @@ def _run(
         y0=None if warm is None else warm.y,
         u0=None if warm is None else warm.result.u,
         method=settings.method,
+        tol=TOLERANCE,
         max_iter=settings.max_iter,
         callback=_callback(name, settings.progress),
         random_state=settings.seed,
@@ -168,12 +189,14 @@ def _run(
     x = result.x
     fit = solve_lower_level(problem, x, y0=result.y)
     refit = _refit(data, groups, x, fit.y)
-    counts = result.counts + result.evaluation_counts + fit.counts + refit.counts
+    fit_counts = fit.counts + refit.counts
+    counts = result.counts + result.evaluation_counts + fit_counts
     seconds = timer.seconds()
     if warm is not None and warm.model.counts is not None:
         seconds, counts = seconds + warm.model.seconds, counts + warm.model.counts
-    notes = [] if result.success else [f"{name}: {result.message}"]
-    return Stage(name, x, fit.y, result, _model(name, data, x, fit, refit, seconds, counts, notes))
+    unfinished = [] if result.success else [notes.unfinished(name, result, TOLERANCE)]
+    model = _model(name, data, x, fit, refit, seconds, counts, unfinished)
+    return Stage(name, x, fit.y, result, fit_counts, model)
 
 
 def _refit(data: TuningData, groups: np.ndarray, x: np.ndarray, y: np.ndarray) -> LowerSolution:
@@ -191,7 +214,7 @@ def _model(
     refit: LowerSolution,
     seconds: float,
     counts: OracleCounts,
-    notes: Sequence[str] = (),
+    unfinished: Sequence[str] = (),
 ) -> FittedModel:
     inexact = [
         f"{name}: a fit ended at gradient norm {found.grad_norm:.1e}, where rounding allowed no progress"
@@ -201,12 +224,12 @@ def _model(
     return measured(
         name,
         data,
-        x=x[:-1],
+        log_penalties=x[:-1],
         y=refit.y,
         validation_loss=float(row_losses(data.validation, fit.y).mean()),
         seconds=seconds,
         counts=counts,
-        notes=[*notes, *inexact],
+        notes=[*unfinished, *inexact],
     )
 
 

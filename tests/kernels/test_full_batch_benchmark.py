@@ -2,45 +2,80 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from nbo.benchmarks import BENCHMARKS
-from nbo.benchmarks.full_batch import QUICK
+import nbo
+from nbo.benchmarks import BENCHMARKS, full_batch
+from nbo.benchmarks.full_batch import QUICK, Case
 from nbo.benchmarks.timing import Comparison, one_blas_thread, side_by_side
 
 
 @pytest.mark.slow
 def test_quick_run_prints_three_lines_a_case(capsys):
     BENCHMARKS["full-batch"](quick=True)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 + 3 * len(QUICK)
-    for case in QUICK:
-        own = [line for line in lines if str(case) in line]
-        assert [line.split(str(case))[0].split(",")[0].split("/")[0].strip() for line in own] == [
-            "H [v w]",
-            "NBO-GD passes",
-            "NBO-GD iteration",
-        ]
-        for line in own:
-            reference, ours, _ = (float(number) for number in line.split(str(case))[1].split())
-            assert reference > 0
-            assert ours > 0
+    shown = capsys.readouterr().out
+    assert "bounds hold for the full sizes only" in shown
+    lines = shown.splitlines()
+    starts = [lines.index(str(case)) for case in QUICK]
+    assert len(lines) == starts[0] + 4 * len(QUICK)
+    for start in starts:
+        own = lines[start + 1 : start + 4]
+        assert [line[:26].strip() for line in own] == ["H [v w]", "NBO-GD passes, T = 1", "NBO-GD iteration, T = 1"]
+        words = ["times faster than two products each", *["times the cost of one A y"] * 2]
+        for line, end in zip(own, words, strict=True):
+            ms, reference, ratio = (float(number) for number in line[26:].split()[:3])
+            assert min(ms, reference, ratio) > 0
+            assert line.endswith(end)
+
+
+def test_full_sizes_have_no_word_on_small_ones(capsys, monkeypatch):
+    monkeypatch.setattr(full_batch, "FULL", (Case((200, 5), 0, 2, speedup=1e-9, cost=1e-9),))
+    BENCHMARKS["full-batch"](quick=False)
+    shown = capsys.readouterr().out
+    assert "Small shapes" not in shown
+    assert shown.count("(at least 0.0 wanted: met)") == 1
+    assert shown.count("(at most 0.0 wanted: not met)") == 2
 
 
 @pytest.mark.parametrize(
     ("reference", "ours", "is_cost", "bound", "end"),
     [
-        (6.0, 2.0, False, 2.5, "3.00   >= 2.5   yes"),
-        (6.0, 3.0, False, 2.5, "2.00   >= 2.5   no"),
-        (2.0, 5.0, True, 2.8, "2.50   <= 2.8   yes"),
-        (2.0, 6.0, True, 2.8, "3.00   <= 2.8   no"),
-        (2.0, 6.0, True, None, "3.00"),
+        (6.0, 2.0, False, 2.5, "3.00 times faster than that (at least 2.5 wanted: met)"),
+        (6.0, 3.0, False, 2.5, "2.00 times faster than that (at least 2.5 wanted: not met)"),
+        (2.0, 5.0, True, 2.8, "2.50 times the cost of that (at most 2.8 wanted: met)"),
+        (2.0, 6.0, True, 2.8, "3.00 times the cost of that (at most 2.8 wanted: not met)"),
+        (2.0, 6.0, True, None, "3.00 times the cost of that"),
     ],
 )
-def test_a_line_says_whether_the_bound_is_met(reference, ours, is_cost, bound, end):
-    line = Comparison("what", "case", reference, ours, is_cost, bound).line()
-    assert line.startswith("what")
+def test_a_line_says_in_words_what_the_ratio_is(reference, ours, is_cost, bound, end):
+    line = Comparison("what", "that", reference, ours, is_cost, bound).line()
+    assert line.startswith("  what ")
     assert line.endswith(end)
+
+
+def test_a_product_follows_every_iteration(monkeypatch):
+    order = []
+
+    class Rows(np.ndarray):
+        def __matmul__(self, other):
+            order.append("product")
+            return np.asarray(self) @ other
+
+    minimize = nbo.minimize
+
+    def spy(problem, x0, *, callback, **options):
+        def counting(x):
+            order.append("iteration")
+            callback(x)
+
+        return minimize(problem, x0, callback=counting, **options)
+
+    monkeypatch.setattr(nbo, "minimize", spy)
+    A = np.random.default_rng(0).standard_normal((40, 3))
+    times = full_batch.product_and_iteration_ms(A.view(Rows), np.resize([-1.0, 1.0], 40), np.ones(3), 5)
+    assert order[-12:] == ["iteration", "product"] * 6
+    assert min(times) > 0
 
 
 def test_candidates_run_in_turn():

@@ -91,3 +91,13 @@ def test_inputs_are_not_modified():
 def test_ones():
     np.testing.assert_array_equal(with_ones(np.zeros((2, 1))), [[0, 1], [0, 1]])
     np.testing.assert_array_equal(with_ones(sp.csr_matrix((2, 1))).toarray(), [[0, 1], [0, 1]])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_columns_that_never_vary_in_training_rows(kind):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(50, 4))
+    A[:, 1], A[:, 2] = 0.0, 7.0
+    b = np.resize([-1.0, 1.0], 50)
+    A[split_rows(b, NAMES, 0)["train"], 3] = -1.0
+    np.testing.assert_array_equal(prepare(dataset_of(kind(A), b), 0).constant, [False, True, True, True])

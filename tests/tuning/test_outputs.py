@@ -11,7 +11,8 @@ import sys
 import numpy as np
 import pytest
 
-from nbo.tuning import outputs, pictures
+from nbo.tuning import outputs, pictures, tune
+from nbo.tuning.models import FittedModel
 from nbo.tuning.outputs import FolderError, check_folder, write
 
 FILES = ["convergence.png", "history.csv", "model.npz", "penalties.png", "result.json"]
@@ -44,7 +45,15 @@ def test_summary(folder, report):
     assert [row["test_loss"] for row in found["models"]] == [model.test_loss for model in report.models]
     assert found["models"][1]["counts"] is None
     assert [stage["status"] for stage in found["stages"]] == [s.result.status.value for s in report.stages]
-    assert found["stages"][1]["counts"] == report.stages[1].result.counts.as_dict()
+    for row, stage in zip(found["stages"], report.stages, strict=True):
+        assert row["solver_counts"] == stage.result.counts.as_dict()
+        assert row["evaluation_counts"] == stage.result.evaluation_counts.as_dict()
+        assert row["fit_counts"] == stage.fit_counts.as_dict()
+        assert row["value"] == stage.result.fun
+    kinds = ("solver_counts", "evaluation_counts", "fit_counts")
+    for last, model in enumerate(found["models"][2:], start=1):
+        for oracle, count in model["counts"].items():
+            assert count == sum(row[kind][oracle] for row in found["stages"][:last] for kind in kinds)
     assert found["notes"] == list(report.notes)
 
 
@@ -58,7 +67,23 @@ def test_saved_model_scores_unscaled_rows(folder, report):
     assert np.mean((scores > 0) == (report.dataset.b > 0)) > 0.95
     assert list(model["label_names"]) == ["malignant", "benign"]
     assert tuple(model["feature_names"]) == report.dataset.feature_names
-    np.testing.assert_allclose(model["C"] * np.exp(model["x"]) * 341, 1)
+    np.testing.assert_allclose(model["C"] * np.exp(model["log_penalties"]) * 341, 1)
+
+
+def test_saved_model_and_fitted_model_mean_the_same_by_a_name(folder, report):
+    with np.load(folder / "model.npz") as saved:
+        fields = {field.name for field in dataclasses.fields(FittedModel)}
+        common = fields & set(saved.files)
+        assert {"coefficients", "scaled_coefficients", "intercept", "scaled_intercept", "log_penalties"} <= common
+        for name in common:
+            np.testing.assert_array_equal(saved[name], getattr(report.stages[-1].model, name))
+
+
+def test_every_key_of_the_saved_model_is_documented(folder, repository):
+    page = (repository / "docs" / "tune.rst").read_text(encoding="utf-8")
+    table = page[page.index("**model.npz.**") :]
+    with np.load(folder / "model.npz") as saved:
+        assert [key for key in saved.files if f"``{key}``" not in table] == []
 
 
 def test_history_has_the_rows_of_both_stages(folder, report):
@@ -78,7 +103,8 @@ def test_pictures_are_png(folder, name):
 
 def test_pictures_show_the_stages_and_leave_the_intercept_out(report):
     convergence = pictures.convergence_figure(report)
-    assert [ax.get_title() for ax in convergence.axes[:2]] == ["shared stage", "per-feature stage"]
+    titles = [ax.get_title() for ax in convergence.axes[:2]]
+    assert titles == ["shared stage", "per-feature stage (value with the prior)"]
     (ax,) = pictures.penalties_figure(report).axes
     shown = {text.get_text() for text in ax.yaxis.get_ticklabels()}
     assert shown == set(report.dataset.feature_names)
@@ -88,7 +114,46 @@ def test_picture_of_one_shared_penalty(report):
     shared = dataclasses.replace(report, stages=report.stages[:1])
     (ax,) = pictures.penalties_figure(shared).axes
     assert [text.get_text() for text in ax.yaxis.get_ticklabels()] == ["all features"]
-    assert ax.get_legend().get_texts()[0].get_text().startswith("untuned: ")
+    assert ax.get_title().startswith("dashed: untuned penalty 0.0029, its log -5.83")
+    assert ax.get_legend() is None
+    assert "feature" not in ax.get_xlabel()
+
+
+def test_picture_says_where_norms_are_missing(report):
+    shared, feature = pictures.convergence_figure(report).axes[2:]
+    assert shared.get_title() == "not drawn: iteration 0 (not known yet), iteration 1 (zero)"
+    assert feature.get_title() == "not drawn: iteration 0 (not known yet)"
+
+
+@pytest.mark.parametrize(
+    ("norms", "words"),
+    [
+        ([0.1, 0.2, 0.3, 0.4, 0.5], ""),
+        ([np.nan, 0.0, 0.0, 0.0, 0.0], ""),  # a linear axis, which shows zeros
+        ([np.nan, 0.0, 0.0, 0.1, 0.0], "not drawn: iteration 0 (not known yet), iteration 1, 2, 4 (zero)"),
+        ([0.0, 0.0, 0.0, 0.0, 0.1], "not drawn: iteration 0, 1, 2, ... (zero)"),
+    ],
+)
+def test_missing_norms(norms, words):
+    assert pictures._not_drawn({"iteration": np.arange(5), "hypergrad_norm": norms}) == words
+
+
+def test_without_iterations_there_are_no_pictures(report, tmp_path):
+    still = tune(report.dataset, max_iter=0)
+    assert write(still, tmp_path / "out") == [
+        "left out: convergence.png and penalties.png, since no iteration was done"
+    ]
+    assert names(tmp_path / "out") == ["history.csv", "model.npz", "result.json"]
+    assert "NaN" not in (tmp_path / "out" / "result.json").read_text(encoding="utf-8")
+
+
+def test_stage_without_iterations_has_no_picture(report):
+    shared, feature = report.stages
+    unmoved = dataclasses.replace(feature, result=type(feature.result)(feature.result | {"nit": 0}))
+    partly = dataclasses.replace(report, stages=(shared, unmoved))
+    assert len(pictures.convergence_figure(partly).axes) == 2
+    (ax,) = pictures.penalties_figure(partly).axes
+    assert [text.get_text() for text in ax.yaxis.get_ticklabels()] == ["all features"]
 
 
 def test_without_matplotlib_pictures_are_left_out(report, tmp_path, monkeypatch):

@@ -30,6 +30,24 @@ def test_every_stage_has_its_bar():
     assert re.search(r"per-feature: \|[█#]+\| 10 of at most 10 iterations, value 0.0909091", shown)
 
 
+def test_bar_of_a_stage_that_converges_ends_full():
+    stream = Terminal()
+    with ProgressBar(100, stream) as bar:
+        bar("shared", 7, 0.5)
+        bar("per-feature", 9, 0.25)
+        bar.finish()
+    last = {line.split(":")[0].strip(): line for line in re.split("[\r\n]+", stream.getvalue()) if line.strip()}
+    assert re.search(r"\|[█#]+\| 7 iterations, value 0.5", last["shared"])
+    assert re.search(r"\|[█#]+\| 9 iterations, value 0.25", last["per-feature"])
+
+
+def test_bar_of_an_interrupted_stage_stays_where_it_is():
+    stream = Terminal()
+    with ProgressBar(100, stream) as bar:
+        bar("shared", 7, 0.5)
+    assert stream.getvalue().rstrip().endswith("7 of at most 100 iterations, value 0.5")
+
+
 def test_few_lines_where_there_is_no_terminal():
     shown = run(io.StringIO(), total=1000)
     assert shown.count("\r") + shown.count("\n") <= 10

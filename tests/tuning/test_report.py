@@ -1,62 +1,13 @@
-"""The verdict and the table."""
+"""The table, its notes, and the report as text."""
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
+import dataclasses
 
-from nbo.tuning.models import FittedModel
-from nbo.tuning.report import verdict
+from hypothesis import given
+from hypothesis import strategies as st
 
-ROWS = np.random.default_rng(0).exponential(size=400)
-
-
-def model(name, shift, noise=0.0):
-    """A model whose test losses differ from ROWS by a shift and by noise."""
-    losses = ROWS + shift + noise * np.random.default_rng(len(name)).normal(size=ROWS.size)
-    return FittedModel(name, np.zeros(1), np.zeros(2), 0.0, 0.5, losses, 0.9, 1.0, None)
-
-
-def test_clear_winner():
-    said = verdict([model("untuned", 0.3), model("shared", 0.2), model("per-feature", 0.1)])
-    best = ROWS.mean() + 0.1
-    assert said.startswith(f"Best on the test rows: per-feature (test loss {best:.4g}, accuracy 90.00%)")
-    assert f"per-feature beats shared ({best:.4g} against {ROWS.mean() + 0.2:#.4g}; -0.1, standard error" in said
-    assert "\n" not in said
-
-
-def test_per_feature_that_is_worse_is_said_plainly():
-    said = verdict([model("LogisticRegressionCV", 0.05), model("shared", 0.1), model("per-feature", 0.3)])
-    assert said.startswith("Best on the test rows: LogisticRegressionCV")
-    assert "per-feature does not beat shared" in said
-    assert "shared does not beat LogisticRegressionCV" in said
-
-
-def test_difference_below_its_standard_error_is_not_clear():
-    said = verdict([model("LogisticRegressionCV", 0.0), model("shared", 0.0, 0.5), model("untuned", 1.0)])
-    assert said.startswith("No clear winner: ")
-    assert "no clear lead over " in said
-    assert "shared shows no clear difference from LogisticRegressionCV" in said
-    assert "untuned" not in said
-
-
-@pytest.mark.parametrize(
-    ("names", "words"), [("ab", "over b."), ("abc", "over b and c."), ("abcd", "over b, c and d.")]
-)
-def test_equal_models_are_listed(names, words):
-    assert verdict([model(name, 0.0) for name in names]).endswith(f"no clear lead {words}")
-
-
-def test_one_test_row_decides_nothing():
-    first, second = (
-        FittedModel(name, np.zeros(1), np.zeros(1), 0.0, 1.0, np.array([loss]), 1.0, 1.0, None)
-        for name, loss in (("untuned", 1.0), ("shared", 2.0))
-    )
-    assert verdict([first, second]).startswith("No clear winner")
-
-
-def test_interruption_comes_first():
-    assert verdict([model("untuned", 0.0)], interrupted=True).startswith("Interrupted; so far: Best")
+from nbo.tuning.report import wrapped
 
 
 def test_table_has_a_row_per_model(report):
@@ -70,4 +21,43 @@ def test_table_has_a_row_per_model(report):
             assert line.rstrip().endswith(f"{found.counts.lower_jvp:,}")
     assert len({len(line) for line in lines[:6]}) == 1
     assert lines[6].startswith("341 training, 114 validation and 114 test rows")
-    assert "include the shared stage" in lines[8]
+
+
+def test_legend_says_what_figures_include(report):
+    legend = " ".join(report.table(1000).splitlines()[6:])
+    assert "include the evaluations for the history, the final fit and the refit, and those of per-feature" in legend
+    assert "no loss in this table includes the prior" in legend
+    shared = dataclasses.replace(report, models=report.models[:-1])
+    legend = " ".join(shared.table(1000).splitlines()[5:])
+    assert "the final fit and the refit" in legend
+    assert "prior" not in legend and "per-feature" not in legend
+
+
+def test_report_prints_as_table_and_verdict(report):
+    assert str(report) == repr(report) == f"{report.table()}\n\n{wrapped(report.verdict, 100)}"
+    assert "array(" not in repr(report)
+
+
+def test_parts_of_a_report_have_short_texts(report):
+    assert repr(report.dataset).startswith("<Dataset breast_cancer: 569 rows, 30 features, labels malignant (-1)")
+    assert repr(report.data) == "<TuningData: 341 train, 114 validation, 114 test rows of 30 features>"
+    assert repr(report.models[2]).startswith("<FittedModel shared: test loss 0.0")
+    assert repr(report.stages[0]).startswith("<Stage shared: ")
+
+
+def test_prose_keeps_to_the_width(report):
+    noted = dataclasses.replace(report, notes=("a " * 200,))
+    for line in noted.text(70).splitlines()[6:]:
+        assert len(line) <= 70
+    assert "note: a a" in noted.text(70)
+
+
+@given(
+    words=st.lists(st.lists(st.text("abc.", min_size=1, max_size=8), min_size=1), max_size=5), width=st.integers(20, 99)
+)
+def test_wrapping_keeps_words_and_starts_of_lines(words, width):
+    text = "\n".join(" ".join(line) for line in words)
+    found = wrapped(text, width)
+    assert found.split() == text.split()
+    assert all(len(line) <= width for line in found.splitlines())
+    assert sum(not line.startswith("  ") for line in found.splitlines()) == len(words)

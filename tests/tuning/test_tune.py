@@ -33,7 +33,7 @@ def test_untuned_model_is_scikit_learn_with_c_one(report):
     data, model = report.data, by_name(report)["untuned"]
     reference = LogisticRegression(tol=1e-10, max_iter=10_000)
     reference.fit(data.development.A[:, :-1], data.development.b)
-    np.testing.assert_allclose(model.coefficients, reference.coef_.ravel(), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(model.scaled_coefficients, reference.coef_.ravel(), rtol=1e-3, atol=1e-4)
     scores = reference.predict_proba(data.test.A[:, :-1])
     assert model.test_loss == pytest.approx(log_loss(data.test.b, scores), rel=1e-4)
     assert model.accuracy == accuracy_score(data.test.b, reference.predict(data.test.A[:, :-1]))
@@ -44,10 +44,10 @@ def test_untuned_model_is_scikit_learn_with_c_one(report):
 
 def test_refit_keeps_c(report):
     data, model = report.data, by_name(report)["shared"]
-    c = 1 / (len(data.train.b) * np.exp(model.x[0]))
+    c = 1 / (len(data.train.b) * np.exp(model.log_penalties[0]))
     reference = LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
     reference.fit(data.development.A[:, :-1], data.development.b)
-    np.testing.assert_allclose(model.coefficients, reference.coef_.ravel(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(model.scaled_coefficients, reference.coef_.ravel(), rtol=1e-3, atol=1e-3)
 
 
 def test_each_stage_lowers_the_validation_loss(report):
@@ -60,7 +60,7 @@ def test_intercept_stays_unpenalised_and_out_of_sight(report):
     n_train = len(report.data.train.b)
     for stage in report.stages:
         assert stage.x[-1] == pytest.approx(-np.log(n_train) - 9.2)
-        assert len(stage.model.x) == len(stage.x) - 1
+        assert len(stage.model.log_penalties) == len(stage.x) - 1
     assert [len(stage.x) for stage in report.stages] == [2, report.data.n_features + 1]
 
 
@@ -81,6 +81,40 @@ def test_cost_is_cumulative(report):
     assert models["per-feature"].counts.lower_grad_y > (spent[0] + spent[1]).lower_grad_y
     assert models["per-feature"].seconds > models["shared"].seconds > 0
     assert models["LogisticRegressionCV"].counts is None
+
+
+def test_counts_of_the_stages_make_up_those_of_the_models(report):
+    total = None
+    for stage in report.stages:
+        own = stage.result.counts + stage.result.evaluation_counts + stage.fit_counts
+        total = own if total is None else total + own
+        assert stage.model.counts == total
+
+
+def test_original_and_scaled_coefficients_are_one_model(report):
+    for model in report.models:
+        scores = report.dataset.A @ model.coefficients + model.intercept
+        scaled = (report.dataset.A - report.data.center) / report.data.scale
+        np.testing.assert_allclose(scores, scaled @ model.scaled_coefficients + model.scaled_intercept, rtol=1e-8)
+
+
+def test_shared_penalty_that_ends_at_its_limit_is_noted():
+    """Rows that the training part separates, so that no penalty is best."""
+    rng = np.random.default_rng(0)
+    b = np.resize([-1.0, 1.0], 100)
+    A = b[:, None] * rng.uniform(1, 2, size=(100, 1))
+    report = tune(Dataset(A, b, "apart", ("a",), ("0", "1"), "a test", ""))
+    shared = report.stages[0]
+    assert shared.x[0] == pytest.approx(-9.2 - np.log(60))
+    assert "shared: the penalty ended at the weakest one allowed (C = 9.9e+03)" in " ".join(report.notes)
+
+
+def test_penalties_that_stay_together_are_noted(cancer, monkeypatch):
+    monkeypatch.setattr(stages, "PRIOR_SCALE", 1e-3)
+    report = tune(cancer)
+    assert report.stages[1].result.success
+    assert report.stages[1].remark in report.notes
+    assert "no penalty moved by more than 1% from the shared one" in report.stages[1].remark
 
 
 def test_feature_stage_has_a_prior_and_a_warm_start(cancer, monkeypatch):
@@ -121,9 +155,18 @@ def test_method_reaches_the_solver(cancer):
 def test_iteration_limit_is_noted(cancer):
     report = tune(cancer, penalty="shared", max_iter=2)
     assert report.stages[0].result.status == Status.ITERATION_LIMIT
-    assert report.notes[0].startswith("shared: ")
-    assert "iteration limit" in report.notes[0]
-    assert f"note: {report.notes[0]}" in report.table()
+    assert report.notes == report.models[-1].notes
+    assert report.notes[0].startswith("shared: stopped at the limit of 2 iterations (--max-iter)")
+    assert f"note: {report.notes[0]}" in report.table(1000)
+
+
+def test_no_iterations_at_all(cancer):
+    report = tune(cancer, max_iter=0)
+    assert report.notes == tuple(
+        f"{name}: not tuned, since --max-iter 0 allows no iteration" for name in ("shared", "per-feature")
+    )
+    assert "nan" not in str(report)
+    assert "per-feature gives the same test loss as shared" in report.verdict
 
 
 def test_progress_is_told(cancer):
@@ -160,6 +203,9 @@ def test_a_column_that_never_varies_is_harmless():
     A = np.column_stack([rng.normal(size=(80, 2)), np.full(80, 7.0)])
     b = np.where(A[:, 0] + rng.normal(size=80) > 0, 1.0, -1.0)
     report = tune(Dataset(A, b, "flat", ("a", "b", "c"), ("0", "1"), "a test", ""), max_iter=20)
+    assert [note for note in report.notes if note.startswith("data: ")] == [
+        "data: 1 of 3 features does not vary in the training rows: c"
+    ]
     for model in report.models:
         assert np.isfinite(model.test_loss)
         assert model.coefficients[2] == pytest.approx(0, abs=1e-8)
@@ -185,7 +231,7 @@ def test_interrupted_stage_is_kept(cancer, stage, names):
     assert report.interrupted
     assert [model.name for model in report.models] == names
     assert report.stages[-1].result.status == Status.INTERRUPTED
-    assert report.verdict.startswith("Interrupted; so far: ")
+    assert report.verdict.startswith("Interrupted")
     assert any(note.startswith(f"{stage}: ") for note in report.notes)
 
 
@@ -220,7 +266,7 @@ def test_baseline_chooses_c_by_the_validation_rows(cancer):
         fit = LogisticRegression(C=c, max_iter=10_000).fit(data.train.A[:, :-1], data.train.b)
         losses[c] = log_loss(data.validation.b, fit.predict_proba(data.validation.A[:, :-1]))
     best = min(losses, key=losses.get)
-    assert np.exp(-model.x[0]) / len(data.train.b) == pytest.approx(best)
+    assert np.exp(-model.log_penalties[0]) / len(data.train.b) == pytest.approx(best)
     assert model.validation_loss == pytest.approx(losses[best], rel=1e-2)
 
 

@@ -1,0 +1,68 @@
+"""Notes: how a stage ended, in the words of the command, and what is odd about penalties and data."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from nbo.history import Status
+from nbo.tuning import notes
+
+
+def result(status, nit, norms=(0.1234, 2.0, 3e-7)):
+    names = ("hypergrad_norm", "lower_grad_norm", "adjoint_residual")
+    return SimpleNamespace(status=status, nit=nit, **dict(zip(names, norms, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("status", "nit", "words"),
+    [
+        (Status.ITERATION_LIMIT, 7, "stopped at the limit of 7 iterations (--max-iter) before it converged"),
+        (Status.ITERATION_LIMIT, 1, "stopped at the limit of 1 iteration (--max-iter)"),
+        (Status.INTERRUPTED, 7, "interrupted after 7 iterations"),
+        (Status.DIVERGED, 7, "diverged after 7 iterations"),
+        (Status.TIME_LIMIT, 7, "ended after 7 iterations without convergence (status time_limit)"),
+    ],
+)
+def test_every_end_has_words(status, nit, words):
+    said = notes.unfinished("shared", result(status, nit), 1e-5)
+    assert said.startswith(f"shared: {words}")
+    assert "hypergradient norm 0.12, lower-level gradient norm 2, adjoint residual norm 3e-07" in said
+    assert said.endswith("the tolerance is 1e-05")
+    assert "max_iter" not in said and "hypergrad_norm" not in said
+
+
+@pytest.mark.parametrize("status", [Status.ITERATION_LIMIT, Status.INTERRUPTED, Status.DIVERGED])
+def test_norms_that_nobody_computed_are_left_out(status):
+    said = notes.unfinished("shared", result(status, 0, (np.nan,) * 3), 1e-5)
+    assert "nan" not in said and "tolerance" not in said
+
+
+@pytest.mark.parametrize(
+    ("log_penalty", "words"),
+    [(-14.0, "the weakest one allowed (C = 1.2e+04)"), (12.0, "the strongest one allowed (C = 6.1e-08)"), (3.0, "")],
+)
+def test_ends_of_the_range(log_penalty, words):
+    said = notes.at_end_of_range(log_penalty, -14.0, 12.0, 100)
+    assert words in said
+    assert bool(said) == bool(words)
+
+
+def test_penalties_that_did_not_move():
+    assert "no penalty moved by more than 1% from the shared one" in notes.unmoved(np.array([-3.0, -3.001]), -3.0)
+    assert notes.unmoved(np.array([-3.0, -3.1]), -3.0) == ""
+
+
+@pytest.mark.parametrize(
+    ("constant", "words"),
+    [
+        ("0000", ""),
+        ("0100", "1 of 4 features does not vary in the training rows: b"),
+        ("1111", "4 of 4 features do not vary in the training rows: a, b, c, ..."),
+    ],
+)
+def test_constant_columns(constant, words):
+    said = notes.constant_columns(np.array([c == "1" for c in constant]), "abcd")
+    assert said == (words and f"data: {words}")
