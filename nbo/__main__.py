@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import nbo
+from nbo.datasets import shown
 
 if TYPE_CHECKING:
+    from nbo.tuning.outputs import ResultFolder
     from nbo.tuning.progress import ProgressBar
 
-#: Exit statuses beside 0: a mistake of the user, Ctrl-C, and output that nobody reads (128 + the signal's number).
-USER_ERROR, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
+#: Exit statuses beside 0: output that cannot be printed, a mistake of the user, and, as 128 + the signal's number,
+#: Ctrl-C and output that nobody reads.
+UNPRINTED, USER_ERROR, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+
+_NOTHING_WRITTEN = "interrupted; nothing was written"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,26 +38,74 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0, 2 after a mistake in the arguments or data, 130 after Ctrl-C, 141 if the reader of
-        the output went away.
+        The exit status: 0, 1 if the output could not be printed, 2 after a mistake in the arguments or data or
+        if memory or the result folder did not suffice, 130 after Ctrl-C, 141 if the reader of the output went
+        away.
     """
+    _prepare_streams()
     try:
-        arguments = _parser().parse_args(argv)
-        status = int(arguments.run(arguments))
+        status = _run(argv)
         sys.stdout.flush()
         return status
+    except KeyboardInterrupt:
+        _complain(_NOTHING_WRITTEN)
+        return INTERRUPTED
+    except MemoryError as error:
+        _complain(f"not enough memory: {error or 'no more could be had'}")
+        return USER_ERROR
+    except BrokenPipeError:  # the reader of the output, such as head, has seen enough
+        return PIPE_CLOSED
+    except OSError as error:
+        _complain(f"input or output failed: {error}")
+        return UNPRINTED
+    finally:
+        _settle(sys.stdout)
+        _settle(sys.stderr)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = _parser().parse_args(argv)
+        return int(arguments.run(arguments))
     except SystemExit as stop:  # argparse has printed help, the version, or what is wrong
         return stop.code if isinstance(stop.code, int) else USER_ERROR
-    except KeyboardInterrupt:
-        _complain("interrupted; nothing was written")
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of the output, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
+
+
+def _prepare_streams() -> None:
+    """Let names of any alphabet be printed, and writing to a stream that was closed from the start fail."""
+    for number in range(3):  # otherwise a file of the result would become the standard output of compiled code
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - open to the end
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - open to the end
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _settle(stream: TextIO) -> None:
+    """Flush a stream; if that fails, throw away what it holds, which the interpreter would stumble over at its end."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and fails where its help cannot be printed."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # the base ignores that a stream failed
+        print(message, end="", file=file or sys.stderr)
+
+    def error(self, message: str) -> NoReturn:
+        _complain(f"{message}; see '{self.prog} --help'")
+        raise SystemExit(USER_ERROR)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="nbo", description="Bilevel optimisation with explicit oracles.")
+    parser = _Parser(prog="nbo", description="Bilevel optimisation with explicit oracles.")
     parser.add_argument("--version", action="version", version=f"nbo {nbo.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_tune(commands)
@@ -117,9 +171,16 @@ def _width() -> int:
     return max(40, min(100, shutil.get_terminal_size((100, 24)).columns))
 
 
+#: Characters of a line of the standard error output, which may quote files.
+_LONGEST = 1000
+
+#: Of a number on the command line.
+_DIGITS = 18
+
+
 def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"found {text!r}; expected an integer >= 0")
+    if not text.isdecimal() or len(text) > _DIGITS:
+        raise argparse.ArgumentTypeError(f"found {text!r}; expected an integer >= 0 of at most {_DIGITS} digits")
     return int(text)
 
 
@@ -136,57 +197,93 @@ def _method(text: str) -> str:
 
 
 def _complain(message: object) -> None:
-    print(f"nbo: {message}", file=sys.stderr)
+    """Print one line to the standard error output, if that is possible."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"nbo: {shown(message, _LONGEST)}", file=sys.stderr, flush=True)
 
 
 def _tune(arguments: argparse.Namespace) -> int:
+    _import_all()
     from nbo import datasets
     from nbo.tuning import outputs
-    from nbo.tuning.report import wrapped
 
     try:
         dataset = datasets.load(arguments.data, arguments.target)
         folder = arguments.out or Path(f"nbo-tune-{dataset.name}")
-        outputs.check_folder(folder, arguments.force)  # nobody wants to hear of it after the work
-        report = _tuned(dataset, arguments)
+        with outputs.ResultFolder(folder, force=arguments.force) as place:
+            report = _tuned(dataset, arguments)
+            # The files come first: output that nobody reads or that cannot be printed must not cost the results.
+            status = _write(report, place, arguments.quiet)
     except datasets.TargetError as error:
         _complain(f"--target: {error.reason}")
         return USER_ERROR
     except (datasets.DataError, FileNotFoundError, outputs.FolderError) as error:
         _complain(error)
         return USER_ERROR
-    # The files come first: a reader of the output that stops early must not cost the results.
-    written = _write(report, folder, arguments)
-    if arguments.quiet:
+    return _show(report, folder, arguments.quiet, status)
+
+
+def _import_all() -> None:
+    """Import what tuning needs while Ctrl-C waits: foreign modules may swallow an exception or replace it."""
+    from nbo.tuning.interrupts import held
+
+    with held():
+        import sklearn.datasets
+        import sklearn.linear_model
+        import sklearn.model_selection  # noqa: F401
+
+        import nbo.kernels.logistic
+        import nbo.tuning.outputs  # noqa: F401
+
+
+def _write(report: Any, place: ResultFolder, quiet: bool) -> int:
+    """Write the result folder, and complain about what could not be written; Ctrl-C waits for the end of it."""
+    from nbo.tuning.interrupts import held
+    from nbo.tuning.outputs import FolderError
+
+    status = INTERRUPTED if report.interrupted else 0
+    try:
+        with held():
+            omitted = place.write(report)
+            for line in [] if quiet else omitted:
+                _complain(line)
+    except FolderError as error:
+        _complain(error)
+        return USER_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _show(report: Any, folder: Path, quiet: bool, status: int) -> int:
+    """Print what was found and where it is; return the exit status."""
+    from nbo.tuning.report import wrapped
+
+    if quiet:
         for note in [note for model in report.models for note in model.notes]:
             _complain(note)
-        print(wrapped(report.verdict, _width()))
-    else:
-        print(report.text(_width()))
-    if not written:
-        return USER_ERROR
-    print(f"results: {folder}")
-    return INTERRUPTED if report.interrupted else 0
-
-
-def _write(report: Any, folder: Path, arguments: argparse.Namespace) -> bool:
-    """Write the result folder, and complain about what could not be written."""
-    from nbo.tuning import outputs
-
+    place = f"results: {shown(folder, _LONGEST)}"
     try:
-        omitted = outputs.write(report, folder, force=arguments.force)
-    except (outputs.FolderError, OSError) as error:
-        _complain(f"the results were not written: {error}")
-        return False
-    for line in [] if arguments.quiet else omitted:
-        _complain(line)
-    return True
+        print(wrapped(report.verdict, _width()) if quiet else report.text(_width()))
+        if status != USER_ERROR:
+            print(place)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except OSError:
+        if status != USER_ERROR:
+            _complain(place)
+        raise
+    return status
 
 
 def _tuned(dataset: Any, arguments: argparse.Namespace) -> Any:
     from nbo.tuning import tune
+    from nbo.tuning.interrupts import repeated
 
-    with contextlib.ExitStack() as stack:
+    with repeated(), contextlib.ExitStack() as stack:
         bar = None if arguments.quiet else _progress(stack, _limit(arguments))
         report = tune(
             dataset,

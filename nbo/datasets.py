@@ -28,6 +28,9 @@ __all__ = ["BUILT_IN", "NPZ_KEYS", "DataError", "Dataset", "TargetError", "load"
 #: Data with at least this share of non-zero entries are stored densely, other data as CSR.
 DENSE_FROM = 0.2
 
+#: Labels that are whole numbers below this are shown without a decimal point.
+_LARGEST_WHOLE = 1e16
+
 _COMPRESSED: dict[str, Callable[..., BinaryIO]] = {".gz": gzip.open, ".bz2": bz2.open}  # type: ignore[dict-item]
 _SUFFIXES = {
     ".csv": "csv",
@@ -45,8 +48,39 @@ _Read = TypeVar("_Read")
 NPZ_KEYS = (("A", "b"), ("X", "y"), ("data", "target"))
 
 
+def shown(text: object, most: int = 400) -> str:
+    """Return text that came with the data as one line that a message can quote.
+
+    Parameters
+    ----------
+    text : object
+        Such as a file name, a column name or a whole message.
+    most : int
+        How many characters to keep, at least 5; of longer texts the middle is left out.
+
+    Returns
+    -------
+    str
+        The text with escapes for line breaks, control characters and what else is not printable.
+    """
+    line = str(text)
+    if len(line) > most:
+        half = (most - 3) // 2
+        line = f"{line[:half]}...{line[-half:]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+
+
 class DataError(ValueError):
-    """Data that cannot be used; the message is one line that says what was found and what was expected."""
+    """Data that cannot be used.
+
+    Parameters
+    ----------
+    message : str
+        What was found and what was expected; it is cut and escaped to one line, as files may hold anything.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shown(message))
 
 
 class TargetError(DataError):
@@ -60,7 +94,7 @@ class TargetError(DataError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"target: {reason}")
-        self.reason = reason
+        self.reason = shown(reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +117,9 @@ class Dataset:
         Where the data came from: a path, or the loader of a built-in set.
     description : str
         One line about the set.
+    columns : ndarray of int, shape (p,), or None
+        Positions, from zero, of the columns of `A` among those of the source, where some of these were left out
+        because they hold no value in any row; None if `A` has them all.
     """
 
     A: Samples
@@ -92,6 +129,7 @@ class Dataset:
     label_names: tuple[str, str]
     source: str
     description: str
+    columns: np.ndarray | None = None
 
     def __repr__(self) -> str:
         (rows, features), (negative, positive) = self.A.shape, self.label_names
@@ -107,6 +145,7 @@ class _Table:
     A: Samples
     labels: np.ndarray
     feature_names: Sequence[str]
+    columns: np.ndarray | None = None
 
 
 def load(name_or_path: str | os.PathLike[str], target: str | None = None) -> Dataset:
@@ -119,8 +158,8 @@ def load(name_or_path: str | os.PathLike[str], target: str | None = None) -> Dat
         ``.gz`` or ``.bz2``. A CSV file has a header with a name for every column, and numbers in all columns
         but the one of the labels; its separator (comma, semicolon or tab) is the one that splits the header
         most. An NPZ file has the keys ``A`` and ``b``, ``X`` and ``y``, or ``data`` and ``target``, and may
-        have ``feature_names``. A built-in name wins over a file of the same name in the current folder:
-        write ``./NAME`` for the file.
+        have ``feature_names``. Columns of an svmlight file that hold no value in any row are left out. A
+        built-in name wins over a file of the same name in the current folder: write ``./NAME`` for the file.
     target : str, optional
         The column that holds the labels; needed by CSV files and refused by everything else.
 
@@ -136,7 +175,8 @@ def load(name_or_path: str | os.PathLike[str], target: str | None = None) -> Dat
     TargetError
         If `target` is missing for a CSV file, is no column of it, or is given for anything else.
     DataError
-        If the file cannot be read as data with two labels, or holds missing or infinite values.
+        If the file cannot be read as data with two labels, or holds missing or infinite values, or ones that
+        float64 cannot hold.
     """
     key = os.fspath(name_or_path)
     if key in BUILT_IN:
@@ -205,7 +245,7 @@ def _check_file(path: Path) -> None:
         near = difflib.get_close_matches(str(path), BUILT_IN, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise FileNotFoundError(
-            f"no file and no built-in data set is called '{path}'{hint} (built in: {', '.join(BUILT_IN)})"
+            f"no file and no built-in data set is called '{shown(path)}'{hint} (built in: {', '.join(BUILT_IN)})"
         )
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty")
@@ -262,13 +302,23 @@ def _read_svmlight(stream: BinaryIO, path: Path) -> _Table:
 
     try:
         A, labels = load_svmlight_file(stream, zero_based=True)
-    except (ValueError, IndexError, OverflowError) as error:
+    except OverflowError as error:
+        raise DataError(
+            f"{path} holds an index or a number that the svmlight reader cannot hold ({_one_line(error)}); expected "
+            f"indices below {2**31 - 1:,}"
+        ) from error
+    except (ValueError, IndexError) as error:
         raise DataError(
             f"{path} is no well-formed svmlight file ('label index:value ...'): {_one_line(error)}"
         ) from error
+    # The largest index may be far beyond the number of columns in use, so nothing here is as long as it is large.
+    used, positions = np.unique(A.indices, return_inverse=True)
     # Indices usually start at one; the names keep the numbers that stand in the file.
-    first = 0 if A.indices.size and A.indices.min() == 0 else 1
-    return _Table(A[:, first:], labels, [f"f{j}" for j in range(first, A.shape[1])])
+    first = 0 if used.size and used[0] == 0 else 1
+    columns = used - first
+    packed = sp.csr_matrix((A.data, positions, A.indptr), shape=(A.shape[0], used.size))
+    complete = columns.size == 0 or int(columns[-1]) + 1 == columns.size
+    return _Table(packed, labels, [f"f{j}" for j in used], None if complete else columns)
 
 
 def _read_npz(stream: BinaryIO, path: Path) -> _Table:
@@ -291,6 +341,8 @@ def _npz_arrays(stream: BinaryIO, path: Path) -> dict[str, np.ndarray]:
         archive = np.load(stream, allow_pickle=False)
         if isinstance(archive, np.lib.npyio.NpzFile):
             return {key: archive[key] for key in archive.files}
+    except MemoryError:
+        raise
     except Exception as error:  # a damaged archive raises BadZipFile, zlib.error, ValueError, KeyError, ...
         raise DataError(f"{path} is no NPZ archive of plain arrays: {_one_line(error)}") from error
     raise DataError(f"{path} holds a single array; expected an NPZ archive with samples and labels")
@@ -404,15 +456,17 @@ def _csv_labels(cells: list[str], target: str, lines: list[int], path: Path) -> 
 
 def _finish(table: _Table, *, name: str, source: str, description: str) -> Dataset:
     """Check samples and labels, map the labels to -1 and +1, and choose the storage."""
-    A, names = table.A, tuple(table.feature_names)
-    if A.shape[0] == 0 or A.shape[1] == 0:
-        raise DataError(f"{source} holds {A.shape[0]} rows and {A.shape[1]} feature columns; expected some of each")
-    _check_finite(A, names, source)
-    b, label_names = _two_labels(table.labels, A.shape[0], source)
-    return Dataset(_stored(A), b, name, names, label_names, source, description)
+    n_rows, n_columns = table.A.shape
+    if n_rows == 0 or n_columns == 0:
+        raise DataError(f"{source} holds {n_rows} rows and {n_columns} feature columns; expected some of each")
+    A, names = _stored(table.A), tuple(table.feature_names)
+    _check_finite(A, table.A, names, source)
+    b, label_names = _two_labels(table.labels, n_rows, source)
+    return Dataset(A, b, name, names, label_names, source, description, table.columns)
 
 
-def _check_finite(A: Samples, names: Sequence[str], source: str) -> None:
+def _check_finite(A: Samples, read: Samples, names: Sequence[str], source: str) -> None:
+    """Check the float64 samples; those that were read may have had a wider type."""
     if sp.issparse(A):
         entries = A.tocoo()
         bad = ~np.isfinite(entries.data)
@@ -422,10 +476,10 @@ def _check_finite(A: Samples, names: Sequence[str], source: str) -> None:
     if rows.size:
         first = int(np.argmin(rows))
         row, column = int(rows[first]), int(columns[first])
-        raise DataError(
-            f"{source}: column {names[column]!r} holds {A[row, column]} in row {row + 1}; expected finite "
-            "numbers (fill or drop missing values first)"
-        )
+        found, wanted = read[row, column], "finite numbers (fill or drop missing values first)"
+        if np.isfinite(found):
+            wanted = f"numbers up to {np.finfo(np.float64).max:.2g}, the largest of float64"
+        raise DataError(f"{source}: column {names[column]!r} holds {found!s} in row {row + 1}; expected {wanted}")
 
 
 def _two_labels(labels: np.ndarray, n_rows: int, source: str) -> tuple[np.ndarray, tuple[str, str]]:
@@ -447,15 +501,17 @@ def _two_labels(labels: np.ndarray, n_rows: int, source: str) -> tuple[np.ndarra
 
 
 def _label_name(value: object) -> str:
-    return str(int(value)) if isinstance(value, np.floating) and value.is_integer() else str(value)
+    whole = isinstance(value, np.floating) and abs(value) < _LARGEST_WHOLE and value.is_integer()
+    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
 
 
 def _stored(A: Samples) -> Samples:
-    """A float64 copy, dense or CSR by the share of non-zero entries."""
+    """A float64 copy, dense or CSR by the share of non-zero entries; too large values become infinite."""
     n_nonzero = A.count_nonzero() if sp.issparse(A) else np.count_nonzero(A)
-    if n_nonzero >= DENSE_FROM * A.shape[0] * A.shape[1]:
-        return np.array(A.toarray() if sp.issparse(A) else A, dtype=np.float64, order="C")
-    return sp.csr_matrix(A, dtype=np.float64, copy=True)
+    with np.errstate(over="ignore"):
+        if n_nonzero >= DENSE_FROM * A.shape[0] * A.shape[1]:
+            return np.array(A.toarray() if sp.issparse(A) else A, dtype=np.float64, order="C")
+        return sp.csr_matrix(A if sp.issparse(A) else A.astype(np.float64), dtype=np.float64, copy=True)
 
 
 def _listing(names: Sequence[str], most: int = 8) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from nbo.datasets import shown
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -138,21 +140,21 @@ def penalties(
     if len(feature_names) != x.size:
         raise ValueError(f"feature_names: found {len(feature_names)} names; expected {x.size}, one per entry of x")
     middle = float(np.median(x)) if center is None else float(center)
-    shown = _furthest(x, middle)
-    ax = _axes(ax, height=1.6 + 0.22 * len(shown))
-    rows = np.arange(len(shown))
-    ax.set_xlim(*_padded([*x[shown], middle]))
-    colors = np.where(x[shown] <= middle, "tab:blue", "tab:orange")
-    ax.hlines(rows, middle, x[shown], colors=list(colors), linewidth=1.5)
-    ax.scatter(x[shown], rows, c=colors, s=22, zorder=3)
+    chosen = _furthest(x, middle)
+    ax = _axes(ax, height=1.6 + 0.22 * len(chosen))
+    rows = np.arange(len(chosen))
+    ax.set_xlim(*_padded([*x[chosen], middle]))
+    colors = np.where(x[chosen] <= middle, "tab:blue", "tab:orange")
+    ax.hlines(rows, middle, x[chosen], colors=list(colors), linewidth=1.5)
+    ax.scatter(x[chosen], rows, c=colors, s=22, zorder=3)
     ax.axvline(middle, color="0.35", linestyle="--", linewidth=1)
     name = "median penalty" if center is None else center_name
     title = f"dashed: {name} {np.exp(middle):.2g}, its log {middle:.4g}"
-    if len(shown) < x.size:
-        title += f"\nthe {len(shown)} of {x.size:,} penalties furthest from it"
+    if len(chosen) < x.size:
+        title += f"\nthe {len(chosen)} of {x.size:,} penalties furthest from it"
     ax.set_title(title, fontsize="medium")
     ax.set_xlabel(_directions(x - middle))
-    _dress_rows(ax, rows, [_short(feature_names[j]) for j in shown])
+    _dress_rows(ax, rows, [drawable(feature_names[j]) for j in chosen])
     return ax
 
 
@@ -186,9 +188,23 @@ def _dress_rows(ax: Axes, rows: np.ndarray, names: list[str]) -> None:
     ax.grid(True, axis="x", alpha=0.3)
 
 
-def _short(name: str, most: int = 28) -> str:
-    # A dollar sign would start mathematics.
-    return (name if len(name) <= most else name[: most - 1] + "…").replace("$", r"\$")
+def drawable(name: str, most: int = 28) -> str:
+    """Return a name as text that matplotlib draws as it stands.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    most : int
+        How many characters to keep.
+
+    Returns
+    -------
+    str
+        The start of the name on one line, with escapes for dollar signs, which would start mathematics.
+    """
+    line = shown(name)
+    return (line if len(line) <= most else line[: most - 1] + "…").replace("$", r"\$")
 
 
 def _column(history: Mapping[str, npt.ArrayLike], key: str) -> np.ndarray:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -15,7 +18,7 @@ import nbo
 from nbo import tuning
 from nbo.__main__ import main
 from nbo.datasets import NPZ_KEYS
-from nbo.tuning import outputs
+from nbo.tuning import interrupts, outputs
 from nbo.tuning.report import wrapped
 
 FILES = {"convergence.png", "history.csv", "model.npz", "penalties.png", "result.json"}
@@ -132,6 +135,7 @@ def test_bad_data_is_one_line_and_status_two(tmp_path, capsys, content, argument
         (["--seed", "x"], "found 'x'; expected an integer >= 0"),
         (["--seed", str(2**32)], "expected an integer below 2**32"),
         (["--max-iter", "1.5"], "found '1.5'; expected an integer >= 0"),
+        (["--max-iter", "9" * 5000], "of at most 18 digits"),
         (["--penalty", "class"], "invalid choice: 'class'"),
         (["--method", "nbo-magic"], "there is no method 'nbo-magic'; choose from nbo-gd"),
         (["--unknown"], "unrecognized arguments: --unknown"),
@@ -139,7 +143,10 @@ def test_bad_data_is_one_line_and_status_two(tmp_path, capsys, content, argument
 )
 def test_bad_arguments(capsys, arguments, words):
     assert main(["tune", "breast_cancer", *arguments]) == 2
-    assert words in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert line.startswith("nbo: ")
+    assert line.endswith("; see 'nbo tune --help'") or "unrecognized" in line
 
 
 def test_existing_folder_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
@@ -157,6 +164,7 @@ def test_force_replaces_a_result_but_no_other_folder(tmp_path, capsys):
     (tmp_path / "out" / "result.json").unlink()
     assert main(arguments) == 2
     assert "--force will not replace it" in capsys.readouterr().err
+    assert len(list((tmp_path / "out").iterdir())) == len(FILES) - 1
 
 
 def test_extras_that_are_missing_take_one_line_each(tmp_path, capsys, monkeypatch):
@@ -209,12 +217,141 @@ def test_results_that_cannot_be_written_are_shown_all_the_same(capsys, monkeypat
     def fail(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(outputs, "write", fail)
+    monkeypatch.setattr(outputs, "_write_files", fail)
     assert main(["tune", "breast_cancer", "--max-iter", "1"]) == 2
     shown = capsys.readouterr()
     assert "per-feature" in shown.out
     assert "results:" not in shown.out
-    assert "the results were not written: [Errno 28] No space left on device" in shown.err
+    assert "the results were not written: No space left on device" in shown.err
+
+
+def run(arguments, redirections="", **environment):
+    """Run the command in a shell; return its status, output and error output."""
+    command = f'exec "$0" -m nbo "$@" {redirections}'
+    finished = subprocess.run(
+        ["bash", "-c", command, sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": ""} | environment,
+        check=False,
+    )
+    assert "Traceback" not in finished.stderr and "Exception ignored" not in finished.stderr
+    return finished.returncode, finished.stdout, finished.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("redirections", "expected"),
+    [(">&-", 1), (">/dev/full", 1), ("2>&-", 0), ("2>/dev/full", 0), (">&- 2>&-", 1), ("<&- >&- 2>&-", 1)],
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_streams_that_cannot_be_written_to_cost_no_results(tmp_path, redirections, expected, unbuffered):
+    arguments = ["tune", "breast_cancer", "--max-iter", "1", "--out", "out"]
+    status, shown, said = run(arguments, redirections, PYTHONUNBUFFERED=unbuffered)
+    assert status == expected
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    if "2>" not in redirections:
+        assert said.splitlines()[-2] == "nbo: results: out"
+        assert said.splitlines()[-1].startswith("nbo: input or output failed: [Errno ")
+    if status == 0:
+        assert shown.endswith("results: out\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "redirections", "expected"),
+    [
+        (["--help"], ">/dev/full", 1),
+        (["--version"], ">&-", 1),
+        (["methods"], ">/dev/full", 1),
+        (["nonsense"], "2>/dev/full", 2),
+        (["tune", "nonsense"], "2>&-", 2),
+    ],
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_short_commands_tell_that_they_could_not_print(arguments, redirections, expected, unbuffered):
+    assert run(arguments, redirections, PYTHONUNBUFFERED=unbuffered)[0] == expected
+
+
+@pytest.mark.slow
+def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{value},7,{k % 2}\n" for k, value in enumerate(rng.normal(size=60)))
+    (tmp_path / "花$.csv").write_text("β,花\u2028$,y\n" + rows, encoding="utf-8")
+    arguments = ["tune", "花$.csv", "--target", "y", "--max-iter", "2"]
+    status, shown, said = run(arguments, LC_ALL="C", PYTHONIOENCODING="ascii")
+    assert status == 0
+    assert (shown + said).isascii()
+    assert r"does not vary in the training rows: \u82b1\u2028$" in " ".join(shown.split())
+    assert "Warning" not in said
+    with np.load(tmp_path / "nbo-tune-花$" / "model.npz") as saved:
+        assert list(saved["feature_names"]) == ["β", "花\u2028$"]
+
+
+@pytest.mark.parametrize(("sizes", "words"), [(1e300, "column 'a' is too large to standardise"), (1e-300, "too small")])
+def test_sizes_that_cannot_be_standardised(tmp_path, capsys, sizes, words):
+    rows = "".join(f"{value},{k % 2}\n" for k, value in enumerate(sizes * np.arange(1, 61)))
+    (tmp_path / "t.csv").write_text("a,y\n" + rows)
+    assert main(["tune", "t.csv", "--target", "y", "--quiet"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_columns_without_values_are_noted_and_mapped(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{k % 2} 1:{rng.normal():.3f} {20_000_000 + k % 3}:1\n" for k in range(60))
+    (tmp_path / "wide.svm").write_text(rows)
+    assert main(["tune", "wide.svm", "--max-iter", "2", "--out", "out"]) == 0
+    assert "19,999,998 of 20,000,002 columns hold no value" in " ".join(capsys.readouterr().out.split())
+    with np.load(tmp_path / "out" / "model.npz") as saved:
+        assert list(saved["columns"]) == [0, 19_999_999, 20_000_000, 20_000_001]
+
+
+def test_lack_of_memory_is_one_line(tmp_path, capsys, monkeypatch):
+    def fail(*arguments, **options):
+        raise MemoryError("Unable to allocate 9 EiB")
+
+    monkeypatch.setattr(tuning, "tune", fail)
+    assert main(["tune", "breast_cancer", "--out", "deep/out"]) == 2
+    assert capsys.readouterr().err == "nbo: not enough memory: Unable to allocate 9 EiB\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["n" * 300, "/proc/a\nb", "file/below"])
+def test_place_that_cannot_be_is_found_before_the_work(tmp_path, capsys, monkeypatch, place):
+    monkeypatch.setattr(tuning, "tune", lambda *arguments, **options: pytest.fail("the work started"))
+    (tmp_path / "file").touch()
+    assert main(["tune", "breast_cancer", "--out", place]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "cannot be created: " in line
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_ctrl_c_while_files_are_written_waits_for_them(tmp_path, capsys, monkeypatch):
+    write_files = outputs._write_files
+
+    def press_and_write(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return write_files(*arguments)
+
+    monkeypatch.setattr(outputs, "_write_files", press_and_write)
+    assert main(["tune", "breast_cancer", "--max-iter", "1", "--out", "out", "--quiet"]) == 130
+    assert capsys.readouterr().out.endswith("results: out\n")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+
+
+def test_ctrl_c_during_imports(capsys, monkeypatch, tmp_path):
+    @contextlib.contextmanager
+    def press_then_hold():
+        with held():
+            signal.raise_signal(signal.SIGINT)
+            yield
+
+    held = interrupts.held
+    monkeypatch.setattr(interrupts, "held", press_then_hold)
+    assert main(["tune", "breast_cancer"]) == 130
+    assert capsys.readouterr().err == "nbo: interrupted; nothing was written\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_version(capsys):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
-from nbo.datasets import BUILT_IN, NPZ_KEYS, DataError, TargetError, load
+from nbo.datasets import BUILT_IN, NPZ_KEYS, DataError, TargetError, load, shown
 
 SVMLIGHT = "1 1:0.5 3:2\n2 2:1 # a comment\n1 1:-1 2:4 3:1\n"
 CSV = 'name,"size, cm",weight\nyes,1.5,10\nno,2.5,20\nyes,-3,30\n'
@@ -98,10 +98,31 @@ def test_svmlight_counts_from_zero_if_the_file_does(file):
 
 
 def test_svmlight_that_is_sparse_stays_sparse(file):
-    dataset = load(file("sparse.svm", "-1 1:1\n+1 20:3\n"))
+    lines = [f"{j % 2} {j}:{j + 0.5}" for j in range(1, 21)]
+    dataset = load(file("sparse.svm", "\n".join(lines)))
     assert sp.issparse(dataset.A)
     assert dataset.A.format == "csr"
-    np.testing.assert_array_equal(dataset.A.toarray()[:, [0, 19]], [[1, 0], [0, 3]])
+    assert dataset.columns is None
+    np.testing.assert_array_equal(dataset.A.toarray(), np.diag(np.arange(1.5, 21)))
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "names"),
+    [
+        ("-1 3:1 7:2\n+1 2000000000:3\n", [2, 6, 1999999999], ("f3", "f7", "f2000000000")),
+        ("-1 0:1 7:2\n+1 20000000:3\n", [0, 7, 20000000], ("f0", "f7", "f20000000")),
+    ],
+)
+def test_svmlight_columns_without_values_are_left_out(file, content, columns, names):
+    dataset = load(file("wide.svm", content))
+    np.testing.assert_array_equal(dataset.A, [[1, 2, 0], [0, 0, 3]])
+    np.testing.assert_array_equal(dataset.columns, columns)
+    assert dataset.feature_names == names
+
+
+@pytest.mark.parametrize("index", [2**31, 10**12, 2**63])
+def test_svmlight_index_beyond_the_reader(file, index):
+    assert "expected indices below 2,147,483,647" in refusal(file("far.svm", f"1 1:1\n2 {index}:1\n"))
 
 
 @pytest.mark.parametrize(
@@ -287,6 +308,54 @@ def test_npy_is_no_archive(tmp_path, file):
 
 
 # --- any file -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).max == np.finfo(float).max, reason="no type wider than float64")
+@pytest.mark.parametrize("n_zeros", [0, 20])
+def test_numbers_beyond_float64_are_refused(tmp_path, n_zeros):
+    A = np.zeros((2, 2 + n_zeros), dtype=np.longdouble)
+    A[1, 1] = np.longdouble("1e4000")
+    A[0, 0] = 1
+    np.savez(tmp_path / "t.npz", A=A, b=np.arange(2))
+    message = refusal(tmp_path / "t.npz")
+    assert "column 'f1' holds 1e+4000 in row 2; expected numbers up to 1.8e+308" in message
+
+
+def test_labels_of_any_size_have_names(tmp_path):
+    np.savez(tmp_path / "t.npz", A=np.eye(2), b=np.array([1e300, 3.0]))
+    assert load(tmp_path / "t.npz").label_names == ("3", "1e+300")
+
+
+def test_lack_of_memory_is_not_called_a_bad_file(tmp_path, monkeypatch):
+    def fail(*arguments, **options):
+        raise MemoryError
+
+    (tmp_path / "t.npz").write_bytes(b"PK")
+    monkeypatch.setattr(np, "load", fail)
+    with pytest.raises(MemoryError):
+        load(tmp_path / "t.npz")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("plain, ü, 花", "plain, ü, 花"),
+        ("a\nb\x1b[31m\x00", r"a\nb\x1b[31m\x00"),
+        ("\udcff\u2028", r"\udcff\u2028"),
+        ("ab" * 500, "ab" * 9 + "a" + "..." + "b" + "ab" * 9),
+    ],
+)
+def test_text_in_messages_is_one_short_line(text, line):
+    assert shown(text, 41) == line
+
+
+def test_messages_quote_little_of_a_bad_file(file):
+    message = refusal(file("raw.svm", b"1 1:\xff\x1b[31m\x00" + b"z" * 100_000 + b"\n2 1:1\n"))
+    assert message.isprintable() and len(message) < 500
+    message = refusal(file("t.csv", "a\x07" + "n" * 100_000 + ",b\nx\x1b,1\n"), "b")
+    assert message.isprintable() and len(message) < 500
+    message = refusal(file("t.csv", "a\x07" + "n" * 100_000 + ",b\nx\x1b,1\n"), kind=TargetError)
+    assert message.isprintable() and len(message) < 500
 
 
 def test_folder_is_refused(tmp_path):

@@ -127,6 +127,14 @@ def test_long_names_are_cut(ax):
     assert len(labels(ax.yaxis)[0]) == 28
 
 
+@pytest.mark.parametrize(
+    ("name", "drawn"),
+    [("$x", r"\$x"), ("a\nb", r"a\nb"), ("\udcff", r"\udcff"), ("花", "花"), ("x" * 30, "x" * 27 + "…")],
+)
+def test_names_are_drawn_as_they_stand(name, drawn):
+    assert plotting.drawable(name) == drawn
+
+
 @settings(max_examples=20)
 @given(seed=st.integers(0, 1000), p=st.integers(plotting.MAX_ROWS + 1, 200))
 def test_of_many_penalties_the_furthest_are_shown(seed, p):

@@ -12,7 +12,7 @@ from nbo.tuning import baseline, stages
 from nbo.tuning.comparison import verdict
 from nbo.tuning.data import TuningData, prepare
 from nbo.tuning.models import FittedModel
-from nbo.tuning.notes import constant_columns
+from nbo.tuning.notes import constant_columns, empty_columns
 from nbo.tuning.report import ORDER, TuneReport
 from nbo.tuning.stages import Progress, Settings, Stage
 
@@ -63,7 +63,7 @@ def tune(
     Raises
     ------
     DataError
-        If a label has too few rows.
+        If a label has too few rows, or a column is too large or too small to be scaled.
     KeyboardInterrupt
         If Ctrl-C arrives before any model is ready.
     """
@@ -83,7 +83,8 @@ def tune(
     models = sorted(work.models, key=lambda model: ORDER.index(model.name))
     chosen = {"penalty": penalty, "method": method, "seed": settings.seed, "max_iter": settings.max_iter}
     notes = [note for model in models for note in model.notes]
-    notes += [constant_columns(data.constant, dataset.feature_names), *(stage.remark for stage in work.stages)]
+    notes += [empty_columns(dataset.columns), constant_columns(data.constant, dataset.feature_names)]
+    notes += [stage.remark for stage in work.stages]
     return TuneReport(
         dataset,
         data,

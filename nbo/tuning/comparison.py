@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 from nbo.tuning.models import FittedModel
 
-#: A relative difference of two losses up to this is rounding.
+#: A difference of two losses up to this is rounding, relative to the larger one or to the loss of a coin's toss.
 _ROUNDING = 1e-9
 
-#: A difference of more paired standard errors than these is clear.
+#: A difference of more paired standard errors than these is clear, unless the rows are few.
 _CLEAR = 2.0
+
+#: The quantile of Student's t that takes the place of _CLEAR where it is larger, on fewer than about 60 rows.
+_CONFIDENT = 0.975
 
 #: What is compared one by one: each model with the simpler one before it.
 _PAIRS = (("per-feature", "shared"), ("shared", "LogisticRegressionCV"))
@@ -29,22 +33,27 @@ class Difference:
         The losses.
     mean, standard_error : float
         Of the paired differences new - old of the losses of the test rows.
+    rows : int
+        The number of test rows.
     """
 
     new: float
     old: float
     mean: float
     standard_error: float
+    rows: int
 
     @property
     def same(self) -> bool:
         """Whether only rounding tells the losses apart."""
-        return abs(self.new - self.old) <= _ROUNDING * max(abs(self.new), abs(self.old))
+        return abs(self.new - self.old) <= _ROUNDING * max(abs(self.new), abs(self.old), np.log(2))
 
     @property
     def clear(self) -> bool:
-        """Whether the difference exceeds two standard errors."""
-        return not self.same and abs(self.mean) > _CLEAR * self.standard_error
+        """Whether the difference exceeds two standard errors, or more where the rows are few."""
+        if self.same or self.rows < 2:
+            return False
+        return bool(abs(self.mean) > max(_CLEAR, stdtrit(self.rows - 1, _CONFIDENT)) * self.standard_error)
 
 
 def loss_text(value: float) -> str:
@@ -78,13 +87,14 @@ def difference(new: FittedModel, old: FittedModel) -> Difference:
     """
     rows = new.test_losses - old.test_losses
     error = float(rows.std(ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else np.inf
-    return Difference(new.test_loss, old.test_loss, float(rows.mean()), error)
+    return Difference(new.test_loss, old.test_loss, float(rows.mean()), error, len(rows))
 
 
 def verdict(models: Sequence[FittedModel], interrupted: bool = False) -> str:
     """Say which model has the lowest test loss, and whether the differences are clear.
 
-    A difference is clear if it exceeds two standard errors of the paired differences of the row losses.
+    A difference is clear if it exceeds two standard errors of the paired differences of the row losses; on few
+    rows, which hardly tell the standard error, it takes the 97.5 % quantile of Student's t of them.
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nbo.datasets import shown
 from nbo.history import Status
 from nbo.result import BilevelResult
 
@@ -116,6 +117,29 @@ def constant_columns(constant: np.ndarray, feature_names: Sequence[str], most: i
     found = [name for name, never_varies in zip(feature_names, constant, strict=True) if never_varies]
     if not found:
         return ""
-    names = ", ".join(found[:most]) + (", ..." if len(found) > most else "")
+    names = ", ".join(shown(name, 40) for name in found[:most]) + (", ..." if len(found) > most else "")
     vary = "does not vary" if len(found) == 1 else "do not vary"
     return f"data: {len(found):,} of {len(constant):,} features {vary} in the training rows: {names}"
+
+
+def empty_columns(columns: np.ndarray | None) -> str:
+    """Say how many columns of the source hold no value at all and were left out.
+
+    Parameters
+    ----------
+    columns : ndarray of int or None
+        Positions in the source of the columns that are there, the last of which is the source's last; None if
+        nothing was left out.
+
+    Returns
+    -------
+    str
+        One sentence, or nothing.
+    """
+    if columns is None:
+        return ""
+    total = int(columns[-1]) + 1
+    return (
+        f"data: {total - len(columns):,} of {total:,} columns hold no value in any row and were left out; "
+        "'columns' in model.npz has the positions of the others"
+    )

@@ -1,20 +1,26 @@
-"""The result folder: written whole or not at all, and never over somebody's files."""
+"""The result folder: found to work before the work, written whole or not at all, never over somebody's files."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib.metadata
 import json
 import math
 import os
 import platform
+import shutil
 import tempfile
+import warnings
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nbo.datasets import shown
+from nbo.tuning.interrupts import held
 from nbo.tuning.models import FittedModel
 from nbo.tuning.report import TuneReport
 from nbo.tuning.stages import Stage
@@ -23,44 +29,97 @@ _PACKAGES = ("nbo", "numpy", "scipy", "numba", "scikit-learn", "matplotlib")
 _COMMAND = "nbo tune"
 
 
+#: Every file that a result folder may hold.
+FILES = ("result.json", "model.npz", "history.csv", "convergence.png", "penalties.png")
+
+
 class FolderError(ValueError):
-    """A result folder that may not be written; the message is one line."""
+    """A result folder that cannot or may not be written.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, which is cut and escaped to one line.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shown(message))
 
 
-def check_folder(folder: Path, force: bool) -> None:
-    """Refuse a folder that writing would harm.
+class ResultFolder:
+    """A place for results, in use from before the work to its end; a context manager.
+
+    On entry a temporary folder is made beside the target, so that a place where nothing can be written is found
+    before the work. On exit that folder, and the parents that were created for it, are removed unless they hold
+    results.
 
     Parameters
     ----------
     folder : Path
-        Where the results shall go.
+        The target; missing parents are created.
     force : bool
-        Whether an empty folder or one with an earlier result may be replaced.
+        Whether an empty folder may be replaced, or one that holds the files of an earlier result and nothing else.
 
     Raises
     ------
     FolderError
-        If `folder` exists and may not be replaced, or cannot be created.
+        On entry, if `folder` exists and may not be replaced, or cannot be created.
     """
-    if os.path.lexists(folder):
-        if not folder.is_dir():
-            raise FolderError(f"{folder} exists and is no folder")
-        if not force:
-            raise FolderError(f"{folder} exists; choose another folder with --out, or replace it with --force")
-        if folder.resolve() == Path.cwd():
-            raise FolderError(f"{folder} is the current folder and cannot be replaced")
-        if any(folder.iterdir()) and not _holds_result(folder):
-            raise FolderError(f"{folder} holds no earlier result of {_COMMAND}; --force will not replace it")
-    ground = next(parent for parent in folder.resolve().parents if parent.exists())
-    if not ground.is_dir() or not os.access(ground, os.W_OK):
-        raise FolderError(f"{folder} cannot be created: {ground} is no writable folder")
+
+    def __init__(self, folder: Path, *, force: bool = False) -> None:
+        self.folder, self.force = folder, force
+        self._cleanup = contextlib.ExitStack()
+
+    def __enter__(self) -> ResultFolder:
+        with _os_errors(f"{self.folder} cannot be created"), contextlib.ExitStack() as stack:
+            with held():
+                self._target = _replaceable(self.folder, self.force)
+                _make_parents(self._target, stack)
+                scratch = Path(tempfile.mkdtemp(prefix=".nbo-", dir=self._target.parent))
+                stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+                self._fresh, self._old = scratch / "new" / self._target.name, scratch / "old"
+                self._fresh.mkdir(parents=True)  # under its final name, which may be too long
+            self._cleanup = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with held():
+            self._cleanup.close()
+
+    def write(self, report: TuneReport) -> list[str]:
+        """Write a report.
+
+        Parameters
+        ----------
+        report : TuneReport
+            What to write.
+
+        Returns
+        -------
+        list of str
+            One line on each thing that was left out, such as pictures without matplotlib.
+
+        Raises
+        ------
+        FolderError
+            If the files could not be written, or the target was changed in the meantime. Finished files
+            then stay in the temporary folder, which the message names.
+        """
+        with _os_errors("the results were not written"):
+            omitted = _write_files(report, self._fresh)
+        try:
+            with _os_errors(f"{self.folder} cannot be created"):
+                _replaceable(self.folder, self.force)
+                _exchange(self._fresh, self._target, self._old)
+        except FolderError as error:
+            self._cleanup.pop_all()  # what is finished must not be lost
+            raise FolderError(f"{error}; the results are in {self._fresh}") from error
+        self._cleanup.close()
+        return omitted
 
 
 def write(report: TuneReport, folder: Path, *, force: bool = False) -> list[str]:
     """Write a report into a folder of its own.
-
-    The files are made in a temporary folder beside the target, which is then renamed, so an interruption
-    leaves no half result.
 
     Parameters
     ----------
@@ -69,27 +128,69 @@ def write(report: TuneReport, folder: Path, *, force: bool = False) -> list[str]
     folder : Path
         The target; its parents are created.
     force : bool
-        As in :func:`check_folder`.
+        As in :class:`ResultFolder`.
 
     Returns
     -------
     list of str
-        One line on each thing that was left out, such as pictures without matplotlib.
+        As :meth:`ResultFolder.write`.
 
     Raises
     ------
     FolderError
-        As in :func:`check_folder`.
+        As in :class:`ResultFolder`.
     """
-    check_folder(folder, force)
-    target = folder.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
-        fresh = Path(scratch) / "new"
-        fresh.mkdir()
-        omitted = _write_files(report, fresh)
-        _exchange(fresh, target, Path(scratch) / "old")
-    return omitted
+    with ResultFolder(folder, force=force) as place:
+        return place.write(report)
+
+
+@contextlib.contextmanager
+def _os_errors(what: str) -> Iterator[None]:
+    """Turn an OSError into a FolderError that begins with `what`."""
+    try:
+        yield
+    except OSError as error:
+        raise FolderError(f"{what}: {error.strerror or error}") from error
+
+
+def _replaceable(folder: Path, force: bool) -> Path:
+    """Refuse a folder that writing would harm; return its path without links."""
+    target = Path(os.path.realpath(folder))
+    if os.path.lexists(folder):
+        if not folder.is_dir():
+            raise FolderError(f"{folder} exists and is no folder")
+        if not force:
+            raise FolderError(f"{folder} exists; choose another folder with --out, or replace it with --force")
+        if target == Path.cwd():
+            raise FolderError(f"{folder} is the current folder and cannot be replaced")
+        if os.path.ismount(target):
+            raise FolderError(f"{folder} is a mount point and cannot be replaced; choose a folder in it")
+        _refuse_foreign(folder)
+    return target
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Refuse to replace a folder that holds anything but an earlier result."""
+    entries = sorted(folder.iterdir())
+    foreign = [path.name for path in entries if path.name not in FILES or path.is_symlink() or not path.is_file()]
+    if foreign:
+        raise FolderError(
+            f"{folder} holds {shown(foreign[0], 80)!r}, which {_COMMAND} did not write; --force will not replace it"
+        )
+    if entries and not _holds_result(folder):
+        raise FolderError(f"{folder} holds no earlier result of {_COMMAND}; --force will not replace it")
+
+
+def _make_parents(target: Path, cleanup: contextlib.ExitStack) -> None:
+    """Create missing parents, to be removed again if they are empty in the end."""
+    for parent in [parent for parent in reversed(target.parents) if not parent.exists()]:
+        parent.mkdir(exist_ok=True)
+        cleanup.callback(_remove_if_empty, parent)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _exchange(fresh: Path, target: Path, old: Path) -> None:
@@ -107,7 +208,8 @@ def _exchange(fresh: Path, target: Path, old: Path) -> None:
 
 def _write_files(report: TuneReport, folder: Path) -> list[str]:
     text = json.dumps(_plain(summary(report)), indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "result.json").write_text(text + "\n", encoding="utf-8")
+    # Half a surrogate pair, as in a file name that is no text, is escaped as JSON wants it.
+    (folder / "result.json").write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
     if not report.stages:
         return ["left out: model.npz, history.csv and the pictures, since no stage was finished"]
     np.savez_compressed(folder / "model.npz", **model_arrays(report))
@@ -121,7 +223,9 @@ def _write_pictures(report: TuneReport, folder: Path) -> list[str]:
     omitted: dict[str, list[str]] = {}
     for name, draw in (("convergence.png", pictures.convergence_figure), ("penalties.png", pictures.penalties_figure)):
         try:
-            draw(report).savefig(folder / name, dpi=150)
+            with warnings.catch_warnings():  # a font without a sign of some name shows a box in its place
+                warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
+                draw(report).savefig(folder / name, dpi=150)
         except (ImportError, pictures.NothingToDraw) as error:
             omitted.setdefault(str(error), []).append(name)
     return [f"left out: {' and '.join(names)}, since {reason}" for reason, names in omitted.items()]
@@ -222,6 +326,7 @@ def model_arrays(report: TuneReport) -> dict[str, Any]:
         "scale": data.scale,
         "log_penalties": model.log_penalties,
         "C": np.exp(-model.log_penalties) / len(data.train.b),
+        "columns": np.arange(data.n_features) if report.dataset.columns is None else report.dataset.columns,
         "feature_names": np.array(report.dataset.feature_names),
         "label_names": np.array(report.dataset.label_names),
     }

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _QUANTITIES = ("value", "hypergrad_norm")
 
+#: Characters of a data set's name in a title.
+_TITLE = 40
+
 
 class NothingToDraw(ValueError):  # noqa: N818 - no mistake of anybody
     """A picture that would be empty; the message says why."""
@@ -50,7 +53,7 @@ def convergence_figure(report: TuneReport) -> Figure:
         axes[0, column].set_title(f"{stage.name} stage{prior}", fontsize="medium")
         axes[0, column].set_xlabel("")
         axes[1, column].set_title(_not_drawn(stage.result.history), fontsize="small", color="0.35")
-    figure.suptitle(report.dataset.name)
+    figure.suptitle(plotting.drawable(report.dataset.name, _TITLE))
     return figure
 
 
@@ -103,5 +106,6 @@ def penalties_figure(report: TuneReport) -> Figure:
     figure = plotting.off_screen_figure(7.2, 2.0 + 0.22 * min(len(names), plotting.MAX_ROWS))
     center = float(before.log_penalties[0])
     plotting.penalties(last.model.log_penalties, names, center, figure.subplots(), center_name=f"{before.name} penalty")
-    figure.suptitle(f"{report.dataset.name}: {'the shared penalty' if one else 'per-feature penalties'}")
+    title = plotting.drawable(report.dataset.name, _TITLE)
+    figure.suptitle(f"{title}: {'the shared penalty' if one else 'per-feature penalties'}")
     return figure

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -17,7 +19,8 @@ class ProgressBar:
     total : int or None
         Iterations of each stage at most, if known.
     stream : text stream
-        Where to draw. If it is no terminal, a stage takes a few lines.
+        Where to draw. If it is no terminal, a stage takes a few lines. When it cannot be written to, drawing ends
+        and nothing else.
 
     Raises
     ------
@@ -32,6 +35,7 @@ class ProgressBar:
             raise ImportError('a progress bar needs tqdm: pip install "nbo[progress]"') from error
         self._tqdm, self._total, self._stream = tqdm, total, stream
         self._bar: Any = None
+        self._broken = False
         self._stage = ""
 
     def __enter__(self) -> ProgressBar:
@@ -41,25 +45,42 @@ class ProgressBar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar is not None:
-            self._bar.close()
+            with self._drawing():
+                self._bar.close()
             self._bar = None
 
     def __call__(self, stage: str, iteration: int, value: float) -> None:
         """Move the bar of `stage`, finishing the one before it."""
+        if self._broken:
+            return
         if self._bar is None or stage != self._stage:
             self.finish()
-            self._stage, self._bar = stage, self._new_bar(stage)
-        self._bar.set_postfix_str(f"value {value:.6g}", refresh=False)
-        self._bar.update(iteration - self._bar.n)
+            self._stage = stage
+            with self._drawing():
+                self._bar = self._new_bar(stage)
+        if self._bar is not None:
+            with self._drawing():
+                self._bar.set_postfix_str(f"value {value:.6g}", refresh=False)
+                self._bar.update(iteration - self._bar.n)
 
     def finish(self) -> None:
         """Close the bar of the last stage as a full one, since the stage has ended."""
         if self._bar is not None:
-            if self._bar.total != self._bar.n:
-                self._bar.total, self._bar.bar_format = self._bar.n, "{desc}: |{bar}| {n_fmt} iterations{postfix}"
-                self._bar.refresh()
-            self._bar.close()
+            with self._drawing():
+                if self._bar.total != self._bar.n:
+                    self._bar.total, self._bar.bar_format = self._bar.n, "{desc}: |{bar}| {n_fmt} iterations{postfix}"
+                    self._bar.refresh()
+                self._bar.close()
             self._bar = None
+
+    @contextlib.contextmanager
+    def _drawing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError):  # a full disk, a closed pipe; a closed stream is a ValueError
+            self._broken = True
+            if self._bar is not None:
+                self._bar.disable = True  # it would try again when it is collected
 
     def _new_bar(self, stage: str) -> Any:
         # A stage usually converges long before its limit, so a remaining time would mislead.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbo.tuning.comparison import difference, verdict
+from nbo.tuning.comparison import Difference, difference, verdict
 from nbo.tuning.models import FittedModel
 
 ROWS = np.random.default_rng(0).exponential(size=400)
@@ -105,3 +105,15 @@ def test_interruption_comes_first():
     first, second = verdict([model("untuned", 0.0)], interrupted=True).splitlines()
     assert first.startswith("Interrupted")
     assert second.startswith("Best")
+
+
+@pytest.mark.parametrize(("rows", "errors"), [(2, 12.7), (3, 4.3), (10, 2.26), (1000, 2.0)])
+def test_few_rows_need_more_standard_errors(rows, errors):
+    for factor, clear in ((0.98, False), (1.02, True)):
+        assert Difference(1.0, 1.5, factor * errors * 0.1, 0.1, rows).clear == clear
+
+
+def test_losses_that_are_rounding_beside_a_coin_toss_are_the_same():
+    old, new = fitted("shared", 1e-12 * ROWS), fitted("per-feature", 5e-11 * ROWS)
+    assert difference(new, old).same
+    assert not difference(fitted("a", ROWS + 1e-8), fitted("b", ROWS)).same

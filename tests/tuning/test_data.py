@@ -101,3 +101,52 @@ def test_columns_that_never_vary_in_training_rows(kind):
     b = np.resize([-1.0, 1.0], 50)
     A[split_rows(b, NAMES, 0)["train"], 3] = -1.0
     np.testing.assert_array_equal(prepare(dataset_of(kind(A), b), 0).constant, [False, True, True, True])
+
+
+# --- sizes of numbers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("size", [1e-279, 1e-200, 1e-160, 1e160, 1e200, 1e279])
+def test_scaling_does_not_depend_on_the_size_of_numbers(kind, size):
+    rng = np.random.default_rng(3)
+    A, b, y = rng.uniform(-1, 1, size=(60, 2)), np.resize([-1.0, 1.0], 60), rng.normal(size=3)
+    plain, sized = prepare(dataset_of(kind(A), b), 0), prepare(dataset_of(kind(A * size), b), 0)
+    assert not sized.constant.any()
+    for one, other in ((plain.train.A, sized.train.A), (plain.test.A, sized.test.A)):
+        np.testing.assert_allclose(abs(one - other).max(), 0, atol=1e-12)
+    coefficients, intercept = sized.original_units(y[:-1], y[-1])
+    rows = split_rows(b, NAMES, 0)["test"]
+    np.testing.assert_allclose((A[rows] * size) @ coefficients + intercept, sized.test.A @ y, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize(("size", "word"), [(1e300, "large"), (1e-300, "small"), (5e-324, "small")])
+def test_sizes_beyond_float64_are_refused(kind, size, word):
+    A = np.random.default_rng(0).uniform(1, 2, size=(60, 2)) * [1, 1]
+    A[:, 1] = size
+    with pytest.raises(DataError, match=f"column 'f1' is too {word} to standardise: its largest magnitude in the"):
+        prepare(dataset_of(kind(A), np.resize([-1.0, 1.0], 60)), 0)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("part", ["validation", "test"])
+@pytest.mark.parametrize("size", [1e30, -1e308])
+def test_a_row_far_beyond_the_training_rows_is_refused(kind, part, size):
+    b = np.resize([-1.0, 1.0], 60)
+    A = np.random.default_rng(0).uniform(1, 2, size=(60, 2))
+    row = split_rows(b, NAMES, 0)[part][3]
+    A[row, 1] = size
+    with pytest.raises(
+        DataError,
+        match=rf"column 'f1' is too large to standardise: it holds {size:.2g} in row {row + 1}".replace("+", r"\+"),
+    ):
+        prepare(dataset_of(kind(A), b), 0)
+
+
+def test_a_column_that_varies_little_around_a_large_value_is_kept():
+    b = np.resize([-1.0, 1.0], 60)
+    A = 1e9 + np.random.default_rng(0).integers(2, size=(60, 1)) * 1e-6
+    data = prepare(dataset_of(A, b), 0)
+    assert not data.constant.any()
+    np.testing.assert_allclose(data.train.A[:, 0].std(), 1, rtol=0.01)

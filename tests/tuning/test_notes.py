@@ -66,3 +66,14 @@ def test_penalties_that_did_not_move():
 def test_constant_columns(constant, words):
     said = notes.constant_columns(np.array([c == "1" for c in constant]), "abcd")
     assert said == (words and f"data: {words}")
+
+
+def test_names_in_notes_are_escaped_and_cut():
+    said = notes.constant_columns(np.array([True, True]), ["a\nb", "n" * 1000])
+    assert r"a\nb, nn" in said
+    assert len(said) < 200
+
+
+def test_columns_without_values():
+    assert notes.empty_columns(None) == ""
+    assert notes.empty_columns(np.array([0, 3, 1999])).startswith("data: 1,997 of 2,000 columns hold no value")

@@ -6,16 +6,25 @@ import csv
 import dataclasses
 import json
 import os
+import signal
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nbo.tuning import outputs, pictures, tune
 from nbo.tuning.models import FittedModel
-from nbo.tuning.outputs import FolderError, check_folder, write
+from nbo.tuning.outputs import FolderError, ResultFolder, write
 
 FILES = ["convergence.png", "history.csv", "model.npz", "penalties.png", "result.json"]
+
+
+def enter(folder, force):
+    """Take a place for results and leave it without any."""
+    with ResultFolder(folder, force=force):
+        pass
 
 
 def names(folder):
@@ -190,10 +199,51 @@ def test_existing_folder_needs_force(folder, report):
 def test_force_replaces_an_earlier_result_whole(report, tmp_path):
     target = tmp_path / "out"
     write(report, target)
-    (target / "stray.txt").write_text("old")
-    assert write(report, target, force=True) == []
-    assert names(target) == FILES
+    assert write(dataclasses.replace(report, stages=()), target, force=True) != []
+    assert names(target) == ["result.json"]
     assert names(tmp_path) == ["out"]
+
+
+def make_file(path):
+    path.write_text("mine")
+
+
+def make_link(path):
+    path.symlink_to(path.parent.parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("notes\n.txt", make_file),
+        ("plots", os.mkdir),
+        (".hidden", make_file),
+        ("model.npz", os.mkdir),
+        ("model.npz", make_link),
+    ],
+)
+def test_force_refuses_a_result_among_other_things(report, tmp_path, name, make):
+    target = tmp_path / "out"
+    write(dataclasses.replace(report, stages=()), target)
+    make(target / name)
+    with pytest.raises(FolderError, match=r"holds '.*', which nbo tune did not write") as caught:
+        write(report, target, force=True)
+    assert "\n" not in str(caught.value)
+    assert name.split()[0] in str(caught.value)
+    assert names(target) == sorted(["result.json", name])
+    assert names(tmp_path) == ["out"]
+
+
+def test_what_was_put_in_the_way_during_the_work_costs_no_results(report, tmp_path):
+    target = tmp_path / "deep" / "out"
+    with ResultFolder(target) as place:
+        target.mkdir()
+        make_file(target / "theirs.txt")
+        with pytest.raises(FolderError, match=r"exists; .*; the results are in ") as caught:
+            place.write(report)
+    assert names(target) == ["theirs.txt"]
+    kept = Path(str(caught.value).rpartition("the results are in ")[2])
+    assert names(kept) == FILES
 
 
 def test_force_accepts_an_empty_folder(report, tmp_path):
@@ -206,23 +256,24 @@ def test_force_accepts_an_empty_folder(report, tmp_path):
 def test_force_refuses_other_folders(tmp_path, content):
     (tmp_path / "result.json").write_text(content)
     with pytest.raises(FolderError, match="holds no earlier result of nbo tune"):
-        check_folder(tmp_path, force=True)
+        enter(tmp_path, force=True)
     assert names(tmp_path) == ["result.json"]
 
 
 def test_force_refuses_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FolderError, match="is the current folder"):
-        check_folder(tmp_path, force=True)
+        enter(tmp_path, force=True)
 
 
 @pytest.mark.parametrize("force", [False, True])
 def test_a_file_is_refused(tmp_path, force):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(FolderError, match="exists and is no folder"):
-        check_folder(tmp_path / "out", force)
-    with pytest.raises(FolderError, match="is no writable folder"):
-        check_folder(tmp_path / "out" / "below", force)
+        enter(tmp_path / "out", force)
+    with pytest.raises(FolderError, match="below cannot be created: Not a directory"):
+        enter(tmp_path / "out" / "below", force)
+    assert names(tmp_path) == ["out"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("disk full")])
@@ -231,8 +282,8 @@ def test_nothing_half_written_stays(report, tmp_path, monkeypatch, error):
         raise error
 
     monkeypatch.setattr(outputs, "_write_history", fail)
-    with pytest.raises(error if isinstance(error, type) else type(error)):
-        write(report, tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else FolderError):
+        write(report, tmp_path / "deep" / "out")
     assert names(tmp_path) == []
 
 
@@ -257,5 +308,69 @@ def test_failed_exchange_restores_the_earlier_result(tmp_path, monkeypatch):
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
 def test_folder_that_cannot_be_created(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(FolderError, match="is no writable folder"):
-        check_folder(tmp_path / "out", force=False)
+    with pytest.raises(FolderError, match="cannot be created: Permission denied"):
+        enter(tmp_path / "out", force=False)
+
+
+@pytest.mark.parametrize("place", ["n" * 300, "deep/" + "n" * 300, "n" * 250, "/proc/here"])
+def test_a_place_that_cannot_be_is_found_on_entry(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    if len(place) == 250:  # fits, and the temporary name must not change that
+        enter(Path(place), force=False)
+    else:
+        with pytest.raises(FolderError, match="cannot be created"):
+            enter(Path(place), force=False)
+    assert names(tmp_path) == []
+
+
+def test_a_mount_point_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(os.path, "ismount", lambda path: True)
+    with pytest.raises(FolderError, match="is a mount point"):
+        enter(tmp_path, force=True)
+
+
+def test_place_left_without_results_leaves_nothing(tmp_path):
+    with ResultFolder(tmp_path / "a" / "b" / "out"):
+        assert names(tmp_path / "a" / "b") != []
+    assert names(tmp_path) == []
+
+
+def test_ctrl_c_on_entry_leaves_nothing(tmp_path, monkeypatch):
+    make = tempfile.mkdtemp
+
+    def press_and_make(**where):
+        signal.raise_signal(signal.SIGINT)
+        return make(**where)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", press_and_make)
+    with pytest.raises(KeyboardInterrupt):
+        enter(tmp_path / "a" / "out", force=False)
+    assert names(tmp_path) == []
+
+
+# --- names of any kind ---------------------------------------------------------------------------------------
+
+ODD = ("花", "a\nb", "$x", "cost $5 and $6", "\udcff", "\x1b[31m", "n" * 500, r"back\slash$")
+
+
+def odd(report):
+    names = ODD + report.dataset.feature_names[len(ODD) :]
+    return dataclasses.replace(
+        report, dataset=dataclasses.replace(report.dataset, name="\udcff $ 花", feature_names=names)
+    )
+
+
+def test_odd_names_stay_right_in_files_and_draw_no_warning(report, tmp_path):
+    assert write(odd(report), tmp_path / "out") == []  # warnings are errors
+    assert names(tmp_path / "out") == FILES
+    with np.load(tmp_path / "out" / "model.npz", allow_pickle=False) as saved:
+        assert tuple(saved["feature_names"][: len(ODD)]) == ODD
+    found = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+    assert found["data"]["name"] == "\udcff $ 花"
+
+
+def test_columns_that_were_left_out_are_mapped(report, tmp_path):
+    assert list(outputs.model_arrays(report)["columns"]) == list(range(30))
+    columns = np.arange(30) * 7
+    partly = dataclasses.replace(report, dataset=dataclasses.replace(report.dataset, columns=columns))
+    np.testing.assert_array_equal(outputs.model_arrays(partly)["columns"], columns)

@@ -64,3 +64,26 @@ def test_without_tqdm_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", None)
     with pytest.raises(ImportError, match=r'pip install "nbo\[progress\]"'):
         ProgressBar(10, io.StringIO())
+
+
+class Full(Terminal):
+    def write(self, text):
+        raise OSError(28, "No space left on device")
+
+
+def closed():
+    stream = Terminal()
+    stream.close()
+    stream.isatty = lambda: True
+    return stream
+
+
+@pytest.mark.parametrize("stream", [Full(), closed()])
+@pytest.mark.parametrize("finish", [True, False])
+def test_a_stream_that_cannot_be_written_to_ends_the_drawing_only(stream, finish):
+    with ProgressBar(10, stream) as bar:
+        for stage in ("shared", "per-feature"):
+            for iteration in range(11):
+                bar(stage, iteration, 0.5)
+        if finish:
+            bar.finish()
