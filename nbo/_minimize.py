@@ -108,8 +108,9 @@ def minimize(
         The run has converged when the projected hypergradient norm |x - project(x - d_x)|, the lower
         gradient norm |grad_2 g| and the adjoint residual |H u - grad_2 f| are all at most `tol`, and so
         is what the errors of y and u may change in d_x, judged by the last changes of y and u (at
-        y0 = u0 = 0 d_x is grad_1 f, often zero, and means nothing). With inexact inner steps this is an
-        estimate: `nbo.hypergradient` certifies a result.
+        y0 = u0 = 0 d_x is grad_1 f, often zero, and means nothing). That last part is an estimate, good
+        to a factor of about two for nearly exact directions and of some tens for gradient inner steps:
+        `nbo.hypergradient` certifies a result.
     max_iter : int, optional
         1000 by default.
     max_time : float, optional

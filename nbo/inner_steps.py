@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -59,9 +60,11 @@ def estimate_spectrum(hvp: Product, dim_y: int, dtype: npt.DTypeLike, n_steps: i
     start = np.random.default_rng(0).standard_normal((1, dim_y)).astype(dtype)
     (basis,) = lanczos(hvp, start, n_steps)
     values, vectors = np.linalg.eigh(basis.tridiagonal())
-    if values[0] <= 0:
+    largest = float(values[-1] + abs(basis.last * vectors[-1, -1]))
+    rounding = float(np.finfo(dtype).eps) * largest
+    if values[0] < -1e2 * rounding or largest <= 0:
         raise CurvatureError(f"curvature {values[0]:.3g}")
-    return Spectrum(float(values[0]), float(values[-1] + abs(basis.last * vectors[-1, -1])))
+    return Spectrum(max(float(values[0]), rounding), largest)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +164,5 @@ def lag(gamma: float, n_steps: int, memory: Memory) -> float:
     float
         At least 1; 1 for a given step, about whose spectrum nothing is known.
     """
-    if "inner_slowest" not in memory:
-        return 1.0
-    return 1 / (1 - max(0.0, 1 - gamma * memory["inner_slowest"]) ** n_steps)
+    part = gamma * memory.get("inner_slowest", np.inf)
+    return 1.0 if part >= 1 else -1 / math.expm1(n_steps * math.log1p(-part))

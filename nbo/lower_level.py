@@ -16,7 +16,7 @@ from nbo._vectors import norm
 from nbo.linear_solvers import Cholesky, ConjugateGradient, LinearSolver
 from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
 from nbo.problem import BilevelProblem, LowerModel, provides
-from nbo.theory.constants import ProblemConstants
+from nbo.theory.constants import NoConstantsError, ProblemConstants
 
 Array = npt.NDArray[Any]
 
@@ -65,7 +65,8 @@ class Hypergradient:
         A bound or an estimate of |grad - grad Phi(x)|.
     error_kind : str
         ``"bound"``: (L1 (1 + q) |grad_2 g| + L_g1 |H u - grad_2 f|)/mu with the problem's constants.
-        ``"estimate"``: by how much the last refinement of y and u moved the hypergradient.
+        ``"estimate"``: by how much a refinement of y and u moves the hypergradient, at least some
+        rounding units of it.
     lower_grad_norm, adjoint_residual : float
         |grad_2 g| and |H u - grad_2 f|.
     success : bool
@@ -192,9 +193,9 @@ def _hypergradient(view: CountedProblem, x: Array, point: _Point, limit: float) 
     solver = _linear_solver(view.dim_y, 0.1 * limit / max(norm(grad_2), 1e-300))
     u = solver.solve(point.model.hvp, grad_2[None]).solution[0]
     before = grad_1 - point.model.jvp(u)
-    refined, u, grad_1, residual = _refine(view, x, point, u, grad_2)
-    grad = grad_1 - refined.model.jvp(u)
-    error, kind = _error(view.problem, x, refined.norm, residual, norm(grad - before))
+    refined, u, grad, residual, moved = _refine(view, x, point, u, before)
+    rounding = 10 * float(np.finfo(view.dtype).eps) * norm(grad)
+    error, kind = _error(view.problem, x, refined.norm, residual, max(moved, rounding))
     return Hypergradient(
         grad=grad,
         value=view.upper_value(x, refined.y),
@@ -210,9 +211,13 @@ def _hypergradient(view: CountedProblem, x: Array, point: _Point, limit: float) 
 
 
 def _refine(
-    view: CountedProblem, x: Array, point: _Point, u: Array, grad_2: Array
-) -> tuple[_Point, Array, Array, float]:
-    """Take one Newton step on y (kept if it helps), then one on u at the new y."""
+    view: CountedProblem, x: Array, point: _Point, u: Array, before: Array
+) -> tuple[_Point, Array, Array, float, float]:
+    """Take one Newton step on y, then one on u at the new y, and keep what helps.
+
+    Returns the point, u, the hypergradient, the adjoint residual and how far the refinement moves the
+    hypergradient, whether or not it is kept.
+    """
     solver = _linear_solver(view.dim_y, 1e-6)
     trial = _at(view, x, point.y - solver.solve(point.model.hvp, point.grad[None]).solution[0])
     if trial.norm < point.norm:
@@ -221,7 +226,11 @@ def _refine(
     residual = point.model.hvp(u[None])[0] - grad_2
     refined = u - solver.solve(point.model.hvp, residual[None]).solution[0]
     new = norm(point.model.hvp(refined[None])[0] - grad_2)
-    return (point, refined, grad_1, new) if new < norm(residual) else (point, u, grad_1, norm(residual))
+    after = grad_1 - point.model.jvp(refined)
+    moved = norm(after - before)
+    if new < norm(residual):
+        return point, refined, after, new, moved
+    return point, u, grad_1 - point.model.jvp(u), norm(residual), moved
 
 
 def _error(
@@ -231,7 +240,7 @@ def _error(
         return moved, "estimate"
     try:
         constants = _constants_at(problem, x)
-    except ValueError:  # such as an x so large that constants are not representable
+    except NoConstantsError:
         return moved, "estimate"
     error = constants.hypergradient_error(lower_grad_norm, residual)
     # constants hold in the tube |y - y*| <= mu/(2 L_g2), which the gradient certifies

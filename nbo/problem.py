@@ -326,7 +326,7 @@ class LowerModel:
     problem : BilevelProblem
         Where the oracles come from.
     x, y : ndarray
-        The point, (m,) and (n,).
+        The point, (m,) and (n,); they must not change while the model is used.
     """
 
     def __init__(self, problem: BilevelProblem, x: Array, y: Array) -> None:
@@ -398,7 +398,7 @@ class LowerModel:
             require_unmasked("lower_hvp", product)
             if product.shape != v.shape:
                 raise ValueError(f"lower_hvp: returned shape {product.shape}; expected {v.shape}")
-        return np.stack(products)
+        return np.stack(products) if products else np.empty_like(V)
 
     def jvp(self, u: Array) -> Array:
         """Return J u, (m,); 1 lower_jvp.

@@ -135,8 +135,8 @@ class Move(NamedTuple):
         The new iterates.
     memory : mapping
         To pass on.
-    accepted : bool
-        Whether the point that was left counts as an iterate of the rule, and no mere trial.
+    solved : bool
+        Whether the point that was left is a solution; x then stays there.
     shown : tuple of ndarray or None
         The x, y, u to report, where the new ones are a mere trial.
     """
@@ -145,7 +145,7 @@ class Move(NamedTuple):
     y: Array
     u: Array
     memory: Memory
-    accepted: bool = True
+    solved: bool = False
     shown: tuple[Array, Array, Array] | None = None
 
 
@@ -213,7 +213,7 @@ class ScheduledStep(UpperStep):
     ) -> Move:
         """Take the step; see `UpperStep.move`."""
         alpha = step_at("step_size", self.schedule, k)
-        return Move(project(x - alpha * step.d_x), step.y, step.u, step.memory)
+        return Move(project(x - alpha * step.d_x), step.y, step.u, step.memory, solved)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -352,6 +352,7 @@ class AdaptiveStep(UpperStep):
     ) -> Move:
         """Rest, accept and move on, or go back; see `UpperStep.move`."""
         past = step.memory.get("upper") or Progress(self.ACCURACY)
+        solved = solved and past.waited > 0  # y has followed x and u has seen it
         if not solved:
             ready, past = self._ready(view, past, x, step, project, scales)
             if not ready:
@@ -368,7 +369,7 @@ class AdaptiveStep(UpperStep):
                 return self._rest(past, x, step)
         elif value > max(past.values) - self.SUFFICIENT * past.promised + 2 * step.value_error + past.floor:
             return self._back(past, past.anchor, step, project)
-        return self._forward(past, x, step, value, project)
+        return self._forward(past, x, step, value, project)._replace(solved=solved)
 
     def _ready(
         self, view: CountedProblem, past: Progress, x: Array, step: Directions, project: FeasibleSet, scales: Scales
@@ -398,7 +399,7 @@ class AdaptiveStep(UpperStep):
         """Leave x where it is while y and u improve."""
         past = dataclasses.replace(past, waited=past.waited + 1)
         shown = None if past.anchor is None else past.anchor.iterate
-        return Move(x, step.y, step.u, {**step.memory, "upper": past}, accepted=False, shown=shown)
+        return Move(x, step.y, step.u, {**step.memory, "upper": past}, shown=shown)
 
     def _back(self, past: Progress, anchor: Anchor, step: Directions, project: FeasibleSet) -> Move:
         """Return to the last accepted point, to leave it with a quarter of the step or to evaluate it anew."""
@@ -418,7 +419,7 @@ class AdaptiveStep(UpperStep):
             unit = float(np.abs(anchor.x - new).max()) / self.GROWTH
             past = dataclasses.replace(past, accuracy=accuracy, anchor=None, values=(), unit=unit)
             new = anchor.x
-        return Move(new, anchor.y, anchor.u, {**step.memory, "upper": past}, accepted=False, shown=anchor.iterate)
+        return Move(new, anchor.y, anchor.u, {**step.memory, "upper": past}, shown=anchor.iterate)
 
     def _forward(self, past: Progress, x: Array, step: Directions, value: float, project: FeasibleSet) -> Move:
         """Accept the current point and leave it along a quasi-Newton direction."""

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from reference_problems import logistic_data
 
 import nbo
-from nbo.inner_steps import InnerStep, estimate_spectrum
+from nbo.inner_steps import InnerStep, estimate_spectrum, lag
 
 
 @given(st.integers(1, 60), st.integers(0, 100))
@@ -59,3 +59,20 @@ def test_a_curvature_that_grows_along_the_way_is_survived(method, n_inner):
     result = nbo.minimize(problem, [-2.0], method=method, max_iter=600, options=options)
     assert result.status in ("converged", "iteration_limit")
     assert result.x[0] > 4 and np.isfinite(result.y).all()
+
+
+@pytest.mark.parametrize("part", [1.0, 0.5, 1e-3, 1e-17, 1e-300])
+@pytest.mark.parametrize("n_steps", [1, 2, 50])
+def test_lag(part, n_steps):
+    found = lag(1.0, n_steps, {"inner_slowest": part})
+    assert np.isfinite(found) and found >= 1
+    if part >= 1e-3:
+        assert found == pytest.approx(1 / (1 - (1 - part) ** n_steps))
+    assert lag(1.0, n_steps, {}) == 1
+
+
+def test_eigenvalues_that_are_lost_in_rounding_are_no_negative_curvature():
+    eigenvalues = np.array([1e-20, 1e-3, 1.0])
+    q = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    H = (q * eigenvalues) @ q.T - 1e-16 * np.eye(3)
+    assert 0 < estimate_spectrum(lambda V: V @ H, 3, float).smallest < 1e-14

@@ -115,3 +115,19 @@ def test_constants_that_are_none():
     p = nbo.problems.Quadratic.family(3, 2, 4)
     with pytest.raises(TypeError, match="constants: returned NoneType; expected a ProblemConstants"):
         nbo.hypergradient(Wrong(p.H, p.B, p.c, p.d, p.e), np.zeros(2))
+
+
+def test_an_estimate_is_never_zero_and_an_error_of_constants_is_not_swallowed():
+    class Plain(nbo.problems.Quadratic):
+        constants = nbo.BilevelProblem.constants
+
+    base = nbo.problems.Quadratic.family(6, 2, 1e9)
+    h = nbo.hypergradient(Plain(base.H, base.B, base.c, base.d, base.e), np.ones(2))
+    assert h.error_kind == "estimate" and h.error >= 1e-15 * np.linalg.norm(h.grad) > 0
+
+    class Mistaken(nbo.problems.Quadratic):
+        def constants(self, bounds=None):
+            return nbo.theory.ProblemConstants(mu=2, L_g1=1, L_g2=0, L_f0=1, L_f1=1, C_f0=1)
+
+    with pytest.raises(ValueError, match="mu, L_g1: found 2, 1"):
+        nbo.hypergradient(Mistaken(base.H, base.B, base.c, base.d, base.e), np.ones(2))

@@ -534,3 +534,15 @@ def test_a_scalar_start_and_schedules():
     result = nbo.minimize(problem, -3, method="nbo-gd", max_iter=4, tol=0,
                           options={"step_size": schedule, "inner_step_size": lambda k: np.float32(0.1)})  # fmt: skip
     assert result.x.shape == (1,) and ks == [0, 1, 2, 3]
+
+
+def test_where_evaluations_fall_does_not_decide_about_divergence(problem):
+    for every in (1, 7, 100):
+        options = {"step_size": 1e6, "eval_every": every}
+        assert nbo.minimize(problem, np.ones(3), max_iter=12, options=options).status == "diverged"
+
+
+def test_a_lower_level_that_is_singular_to_rounding_is_no_crash():
+    problem = nbo.problems.Quadratic(np.diag([1.0, 1e-19]), np.eye(2), [1.0, 0.0], [0.0, 0.0], [0.0, 0.0])
+    for method in METHODS:
+        assert np.isfinite(nbo.minimize(problem, [0.1, 0.0], method=method, max_iter=30).x).all()

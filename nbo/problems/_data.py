@@ -119,9 +119,11 @@ def same_columns(A: Any, A_val: Any) -> Any:
     """
     if A_val.shape[1] != A.shape[1]:
         raise ValueError(f"A_val: found {A_val.shape[1]} columns; expected {A.shape[1]}, as in A")
-    if sp.issparse(A_val):
-        return _retyped(A_val, A.dtype)
-    return A_val.astype(A.dtype, copy=False)
+    with np.errstate(over="ignore"):
+        same = _retyped(A_val, A.dtype) if sp.issparse(A_val) else A_val.astype(A.dtype, copy=False)
+    if same is not A_val:  # a value may be beyond the narrower type
+        require_finite("A_val (as float32, the type of A)", same.data if sp.issparse(same) else same)
+    return same
 
 
 def binary_labels(name: str, b: Any, n: int, dtype: np.dtype[Any], *, both: bool) -> Array:
@@ -234,7 +236,7 @@ def spectral_norm(A: Any) -> float:
         At least the spectral norm.
     """
     if min(A.shape) > 2000:
-        return float(np.sqrt(np.sum(np.square(A.data if sp.issparse(A) else A, dtype=np.float64))))
+        return float(np.linalg.norm(row_norms(A)))
     gram = A.T @ A if A.shape[1] <= A.shape[0] else A @ A.T
     dense = gram.toarray() if sp.issparse(gram) else gram
     return float(np.sqrt(max(np.linalg.eigvalsh(np.asarray(dense, dtype=np.float64))[-1], 0.0)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,37 @@ from nbo.problem import FiniteSumProblem, LowerModel
 from nbo.problems._data import Batch, binary_labels, design_matrix, row_norms, rows, same_columns, spectral_norm
 from nbo.problems._fingerprint import fingerprint
 from nbo.problems._penalty import LARGEST_EXPONENT, ExponentialPenalty, GaussianPrior, PenaltyAt
-from nbo.theory.constants import ProblemConstants
+from nbo.theory.constants import NoConstantsError, ProblemConstants
 
 if TYPE_CHECKING:
     from nbo.kernels.logistic import LogisticMean
 
 Array = npt.NDArray[Any]
+
+
+class DataSizes(NamedTuple):
+    """What the constants need of the data.
+
+    Attributes
+    ----------
+    curvature : float
+        |A|^2/n.
+    pull : float
+        |A'b|/(2 n), the gradient of the loss at zero.
+    slopes : ndarray
+        The mean size of every feature, (p,).
+    norms, norms_val : ndarray
+        The norms of the training and validation rows.
+    size_val : float
+        |A_val|.
+    """
+
+    curvature: float
+    pull: float
+    slopes: Array
+    norms: Array
+    norms_val: Array
+    size_val: float
 
 
 class BinaryLogistic(FiniteSumProblem):
@@ -118,11 +144,11 @@ class BinaryLogistic(FiniteSumProblem):
 
     def lower_value(self, x: Array, y: Array, batch: Batch = None) -> float:
         """Return g; see `BilevelProblem.lower_value`."""
-        return PenalisedModel(self._lower_term(batch), self._penalty.at(x), y).value()
+        return PenalisedModel(self, self._lower_term(batch), self._penalty.at(x), x, y).value()
 
     def lower_grad_y(self, x: Array, y: Array, batch: Batch = None) -> Array:
         """Return grad_2 g; see `BilevelProblem.lower_grad_y`."""
-        return PenalisedModel(self._lower_term(batch), self._penalty.at(x), y).grad_y()
+        return PenalisedModel(self, self._lower_term(batch), self._penalty.at(x), x, y).grad_y()
 
     def lower_grad_x(self, x: Array, y: Array, batch: Batch = None) -> Array:
         """Return grad_1 g, half of J y; see `BilevelProblem.lower_grad_x`."""
@@ -130,7 +156,7 @@ class BinaryLogistic(FiniteSumProblem):
 
     def lower_hvp(self, x: Array, y: Array, v: Array, batch: Batch = None) -> Array:
         """Return H v; see `BilevelProblem.lower_hvp`."""
-        return PenalisedModel(self._lower_term(batch), self._penalty.at(x), y).grad_y_and_hvp(v)[1]
+        return PenalisedModel(self, self._lower_term(batch), self._penalty.at(x), x, y).grad_y_and_hvp(v)[1]
 
     def lower_jvp(self, x: Array, y: Array, u: Array, batch: Batch = None) -> Array:
         """Return J u; see `BilevelProblem.lower_jvp`."""
@@ -138,7 +164,7 @@ class BinaryLogistic(FiniteSumProblem):
 
     def lower_model(self, x: Array, y: Array) -> LowerModel:
         """Return the lower level around one point, whose methods share passes; see `BilevelProblem.lower_model`."""
-        return PenalisedModel(self._lower, self._penalty.at(x), y)
+        return PenalisedModel(self, self._lower, self._penalty.at(x), x, y)
 
     def _lower_term(self, batch: Batch) -> LogisticMean:
         return self._lower if batch is None else _mean(self.A, self.b, batch)
@@ -161,8 +187,8 @@ class BinaryLogistic(FiniteSumProblem):
 
         Raises
         ------
-        ValueError
-            If the box is not finite.
+        NoConstantsError
+            If the box is not finite, or e^x not representable in it.
         """
         lower, upper = box("bounds", self.bounds if bounds is None else bounds, self.dim_x)
         if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
@@ -170,30 +196,38 @@ class BinaryLogistic(FiniteSumProblem):
                 "bounds: found an infinite bound; the constants of an exponential penalty need a finite box"
             )
         if np.abs([lower.min(), upper.max()]).max() > LARGEST_EXPONENT / 4:
-            raise ValueError(
+            raise NoConstantsError(
                 f"bounds: found x from {lower.min():g} to {upper.max():g}; constants are representable for x between "
                 f"-{LARGEST_EXPONENT / 4:g} and {LARGEST_EXPONENT / 4:g}"
             )
         mu, top = float(np.exp(lower.min())), float(np.exp(upper.max()))
-        n, n_val = self.A.shape[0], self.A_val.shape[0]
-        curvature = spectral_norm(self.A) ** 2 / n
-        norms, norms_val = row_norms(self.A), row_norms(self.A_val)
-        radius = min(np.sqrt(2 * np.log(2) / mu), np.linalg.norm(self.A.T @ self.b) / (2 * n * mu)) + mu / (2 * top)
-        slopes = self._penalty.group_norms(np.asarray(abs(self.A).mean(axis=0), dtype=np.float64).ravel())
-        L12 = min(slopes.max() + mu / 2, top * radius)
-        third = norms.max() * curvature / (6 * np.sqrt(3))
-        size_val = spectral_norm(self.A_val)
+        data, n_val = self._data_sizes, self.A_val.shape[0]
+        radius = min(np.sqrt(2 * np.log(2) / mu), data.pull / mu) + mu / (2 * top)
+        L12 = min(self._penalty.group_norms(data.slopes).max() + mu / 2, top * radius)
+        third = data.norms.max() * data.curvature / (6 * np.sqrt(3))
         farthest = np.maximum(np.abs(lower - self._prior.center), np.abs(upper - self._prior.center))
         return ProblemConstants(
             mu=mu,
-            L_g1=float(max(curvature / 4 + top, L12)),
+            L_g1=float(max(data.curvature / 4 + top, L12)),
             L_g2=float(max(np.hypot(third, top), np.hypot(top, L12))),
-            L_f0=size_val / np.sqrt(n_val),
-            L_f1=max(size_val**2 / (4 * n_val), self._prior.curvature),
+            L_f0=data.size_val / np.sqrt(n_val),
+            L_f1=max(data.size_val**2 / (4 * n_val), self._prior.curvature),
             C_f0=self._prior.curvature * float(np.linalg.norm(farthest)),
-            sigma_f1=float(np.sqrt(np.mean(norms_val**2))),
-            sigma_g1=float(np.sqrt(np.mean(norms**2))),
-            sigma_g2=float(np.sqrt(np.mean(norms**4) / 16)),
+            sigma_f1=float(np.sqrt(np.mean(data.norms_val**2))),
+            sigma_g1=float(np.sqrt(np.mean(data.norms**2))),
+            sigma_g2=float(np.sqrt(np.mean(data.norms**4) / 16)),
+        )
+
+    @functools.cached_property
+    def _data_sizes(self) -> DataSizes:
+        n = self.A.shape[0]
+        return DataSizes(
+            curvature=spectral_norm(self.A) ** 2 / n,
+            pull=float(np.linalg.norm(self.A.T @ self.b)) / (2 * n),
+            slopes=np.asarray(abs(self.A).mean(axis=0), dtype=np.float64).ravel(),
+            norms=row_norms(self.A),
+            norms_val=row_norms(self.A_val),
+            size_val=spectral_norm(self.A_val),
         )
 
     def fingerprint(self) -> str:
@@ -213,16 +247,18 @@ class PenalisedModel(LowerModel):
 
     Parameters
     ----------
+    problem : FiniteSumProblem
+        The problem.
     term : LogisticMean
         The data term.
     penalty : PenaltyAt
-        The penalty at the point's x.
-    y : ndarray
-        The point's y, (p,).
+        The penalty at x.
+    x, y : ndarray
+        The point, (m,) and (p,); they must not change while the model is used.
     """
 
-    def __init__(self, term: LogisticMean, penalty: PenaltyAt, y: Array) -> None:
-        self.y = y
+    def __init__(self, problem: FiniteSumProblem, term: LogisticMean, penalty: PenaltyAt, x: Array, y: Array) -> None:
+        super().__init__(problem, x, y)
         self._term, self._penalty = term, penalty
         self._weights: Array | None = None
 

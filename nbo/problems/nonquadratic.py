@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import matrix, real, vector
+from nbo._validation import box, matrix, real, vector
 from nbo.problem import BilevelProblem
 from nbo.problems._fingerprint import fingerprint
 from nbo.theory.constants import ProblemConstants
@@ -192,7 +192,8 @@ class NonQuadratic(BilevelProblem):
 
     def fingerprint(self) -> str:
         """Return a hash of the data; see `BilevelProblem.fingerprint`."""
-        return fingerprint(type(self), self.B, self.d, self.e, self.mu, self.L, self.s, self.rho)
+        settings = (self.mu, self.L, self.s, self.rho, *box("problem.bounds", self.bounds, self.dim_x))
+        return fingerprint(type(self), self.B, self.d, self.e, *settings)
 
 
 def _robust_value(t: Array) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from nbo._validation import integer, matrix, real, vector
+from nbo._validation import box, integer, matrix, real, vector
 from nbo.problem import BilevelProblem
 from nbo.problems._fingerprint import fingerprint
 from nbo.theory.constants import ProblemConstants, times
@@ -242,8 +242,8 @@ class Quadratic(BilevelProblem):
         ProblemConstants
             Suprema over the region (L_f0 along the graph of y*).
         """
-        lower, upper = self.bounds if bounds is None else bounds
-        radius = float(np.linalg.norm(np.broadcast_to(np.maximum(np.abs(lower), np.abs(upper)), (self.dim_x,))))
+        lower, upper = box("bounds", self.bounds if bounds is None else bounds, self.dim_x)
+        radius = float(np.linalg.norm(np.maximum(np.abs(lower), np.abs(upper))))
         eigenvalues = np.linalg.eigvalsh(self.H)
         slope = float(np.linalg.norm(scipy.linalg.cho_solve(self._factor, self.B), 2))
         offset = float(np.linalg.norm(scipy.linalg.cho_solve(self._factor, self.c) - self.d))
@@ -256,9 +256,12 @@ class Quadratic(BilevelProblem):
             C_f0=times(self.rho, radius + float(np.linalg.norm(self.e))),
         )
 
+    def _box(self) -> tuple[Array, Array]:
+        return box("problem.bounds", self.bounds, self.dim_x)
+
     def fingerprint(self) -> str:
         """Return a hash of the data; see `BilevelProblem.fingerprint`."""
-        return fingerprint(type(self), self.H, self.B, self.c, self.d, self.e, self.s, self.rho)
+        return fingerprint(type(self), self.H, self.B, self.c, self.d, self.e, self.s, self.rho, *self._box())
 
 
 def _householder(v: Array) -> Array:

@@ -30,7 +30,9 @@ DEFAULT_MAX_ITER = 1000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeterministicSolver(abc.ABC):
-    """A full-batch method: directions at the current point, then x <- project(x - alpha d_x).
+    """A full-batch method: directions at the current point, then a move of x along -d_x.
+
+    With a given `step_size` x <- project(x - alpha d_x); without one, `nbo.upper_steps.AdaptiveStep`.
 
     Subclasses are frozen: one object may solve any number of problems.
 
@@ -112,7 +114,7 @@ class DeterministicSolver(abc.ABC):
         scales = state.scales.with_norms(found.lower_grad_norm, found.upper_grad_norm)
         solved = max(norms) <= tol and found.reach(scales, float(np.finfo(view.dtype).eps)) <= tol
         move = self._upper_step().move(view, state.nit, state.x, found, project, scales, solved)
-        if solved and move.accepted:
+        if move.solved:
             rest = (state.x, found.y, found.u, found.d_x, norms, move.memory, scales)
             return State(state.nit + 1, *rest, converged=True)
         rest = (move.x, move.y, move.u, found.d_x, norms, move.memory, scales)

@@ -234,9 +234,10 @@ class Run:
         if self.state.nit == 0:
             return ""
         size, lower, adjoint = self.state.norms
+        trial = "" if self.state.shown is None else " (at a trial point)"
         return (
             f" with hypergrad_norm = {size:.3g}, lower_grad_norm = {lower:.3g} and adjoint_residual = {adjoint:.3g} "
-            f"against tol = {self.limits.tol:g}"
+            f"against tol = {self.limits.tol:g}{trial}"
         )
 
     def _iterate(self, stepper: Stepper) -> None:
@@ -365,8 +366,11 @@ class Run:
         """Evaluate a final iterate that is off the evaluation grid or whose evaluation was interrupted."""
         try:
             self._evaluate()
+            self._check_value()
         except NonFiniteOracleError as error:
             stop = self._divergence(str(error))
+            return stop.status, stop.message
+        except Stop as stop:
             return stop.status, stop.message
         except KeyboardInterrupt:
             self.fun = np.nan

@@ -1,5 +1,5 @@
 """Constants of a problem class, and what the theory makes of them."""
 
-from nbo.theory.constants import ProblemConstants
+from nbo.theory.constants import NoConstantsError, ProblemConstants
 
-__all__ = ["ProblemConstants"]
+__all__ = ["NoConstantsError", "ProblemConstants"]

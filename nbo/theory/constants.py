@@ -7,6 +7,10 @@ import dataclasses
 import numpy as np
 
 
+class NoConstantsError(ValueError):
+    """A problem class has no usable constants over the region asked for."""
+
+
 def times(a: float, b: float) -> float:
     """Multiply with 0 inf = 0: a vanishing factor cancels an unbounded one (errata E9).
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import approx_fprime, check_grad, minimize
+from scipy.optimize import Bounds, approx_fprime, check_grad, minimize
 
 import nbo
 
@@ -155,3 +155,13 @@ def test_jacobian_of_the_lower_solution():
         row = approx_fprime(x, lambda z, i=i: problem.y_star(z)[i], 1e-7)
         u = unit / problem.lower_hvp(x, y, unit)[i]
         np.testing.assert_allclose(row, -problem.lower_jvp(x, y, u), atol=1e-5)
+
+
+def test_constants_take_any_bounds_that_a_run_takes():
+    problem = nbo.problems.Quadratic.family(3, 2, 4)
+    problem.bounds = Bounds(-0.1, 0.1)
+    assert problem.constants().C_f0 < np.inf
+    assert problem.fingerprint() != nbo.problems.Quadratic.family(3, 2, 4).fingerprint()
+    for bounds, message in (((2, -2), "found lower 2 > upper -2"), ((0, np.nan), "NaN"), ((np.zeros(3), 1), "shape")):
+        with pytest.raises(ValueError, match=message):
+            problem.constants(bounds=bounds)

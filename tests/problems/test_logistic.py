@@ -9,6 +9,7 @@ from reference_problems import logistic_data
 from sklearn.linear_model import LogisticRegression
 
 import nbo
+from nbo.problems._data import spectral_norm
 
 PENALTIES = {"feature": "feature", "shared": "shared", "groups": np.array([0, 1, 1, 0, 2])}
 LAYOUTS = {
@@ -383,3 +384,16 @@ def test_constants_beyond_what_is_representable():
         problem.constants(bounds=(-800, 800))
     for x in (-1000.0, 700.0):
         assert nbo.hypergradient(problem, np.full(5, x)).error_kind == "estimate"
+
+
+def test_the_norm_of_a_large_matrix_counts_duplicate_entries():
+    n = 2001
+    entries = (np.ones(4), (np.zeros(4, int), np.zeros(4, int)))
+    matrix = sp.csr_matrix((entries[0], np.zeros(4, int), np.r_[0, np.full(n, 4)]), shape=(n, n))
+    assert spectral_norm(matrix) == 4.0 == sp.coo_matrix(entries, shape=(n, n)).tocsr().max()
+
+
+def test_validation_data_too_large_for_the_type_of_the_training_data():
+    for convert in (np.asarray, sp.csr_matrix):
+        with pytest.raises(ValueError, match=r"A_val \(as float32, the type of A\): found -?inf"):
+            nbo.problems.BinaryLogistic(convert(A.astype(np.float32)), B, convert(A_VAL * 1e300), B_VAL)
