@@ -81,9 +81,12 @@ def closed():
 @pytest.mark.parametrize("stream", [Full(), closed()])
 @pytest.mark.parametrize("finish", [True, False])
 def test_a_stream_that_cannot_be_written_to_ends_the_drawing_only(stream, finish):
+    progressed = []
     with ProgressBar(10, stream) as bar:
         for stage in ("shared", "per-feature"):
             for iteration in range(11):
                 bar(stage, iteration, 0.5)
+                progressed.append(iteration)
         if finish:
             bar.finish()
+    assert progressed == 2 * list(range(11))  # the work went on
