@@ -67,6 +67,79 @@ def estimate_spectrum(hvp: Product, dim_y: int, dtype: npt.DTypeLike, n_steps: i
     return Spectrum(max(float(values[0]), rounding), largest)
 
 
+class SpectrumEstimate(NamedTuple):
+    """A spectrum that a run has estimated, under ``"spectrum"`` in the memory of its method.
+
+    Attributes
+    ----------
+    ends : Spectrum
+        The estimate, its upper end doubled by every step that proved too long.
+    since : int
+        The iteration of the estimate.
+    stale : bool
+        Whether it is in doubt.
+    """
+
+    ends: Spectrum
+    since: int
+    stale: bool = False
+
+
+#: The fewest iterations between two estimates.
+RENEWAL = 10
+
+
+def with_spectrum(k: int, hvp: Product, dim_y: int, dtype: npt.DTypeLike, memory: Memory) -> Memory:
+    """Estimate the spectrum of H if there is no estimate, or one that is in doubt and not too young.
+
+    Parameters
+    ----------
+    k : int
+        The iteration.
+    hvp : callable
+        The product with H on rows.
+    dim_y : int
+        n.
+    dtype : dtype
+        Of y.
+    memory : mapping
+        What earlier iterations left.
+
+    Returns
+    -------
+    mapping
+        With a `SpectrumEstimate` under ``"spectrum"``.
+    """
+    known = memory.get("spectrum")
+    if known is None or (known.stale and k - known.since >= RENEWAL):
+        return {**memory, "spectrum": SpectrumEstimate(estimate_spectrum(hvp, dim_y, dtype), k)}
+    return memory
+
+
+def doubt_spectrum(memory: Memory, enlarged: bool, suspect: bool) -> Memory:
+    """Put an estimate in doubt after steps that enlarged a residual.
+
+    Parameters
+    ----------
+    memory : mapping
+        From `with_spectrum`.
+    enlarged : bool
+        Whether a step enlarged a linear residual, which proves it too long.
+    suspect : bool
+        Whether a residual grew for a reason that cannot be told from a move of x.
+
+    Returns
+    -------
+    mapping
+        To pass on.
+    """
+    if not (enlarged or suspect):
+        return memory
+    (smallest, largest), since, _ = memory["spectrum"]
+    ends = Spectrum(smallest, 2 * largest if enlarged else largest)
+    return {**memory, "spectrum": SpectrumEstimate(ends, since, stale=True)}
+
+
 @dataclasses.dataclass(frozen=True)
 class InnerStep:
     """The inner step gamma: given, or 1/lambda_max(H) estimated by Lanczos steps (counted).
@@ -81,9 +154,6 @@ class InnerStep:
     """
 
     schedule: Schedule | None
-
-    #: The fewest iterations between two estimates.
-    RENEWAL = 10
 
     def at(self, k: int, hvp: Product, dim_y: int, dtype: npt.DTypeLike, memory: Memory) -> tuple[float, Memory]:
         """Return gamma for iteration `k`, estimating it if it is due.
@@ -110,59 +180,46 @@ class InnerStep:
         """
         if self.schedule is not None:
             return step_at("inner_step_size", self.schedule, k), memory
-        due = "inner_step" not in memory or (memory["inner_stale"] and k - memory["inner_since"] >= self.RENEWAL)
-        if due:
-            ends = estimate_spectrum(hvp, dim_y, dtype)
-            memory = {
-                **memory,
-                "inner_step": 1 / ends.largest,
-                "inner_slowest": ends.smallest,
-                "inner_since": k,
-                "inner_stale": False,
-            }
-        return memory["inner_step"], memory
+        memory = with_spectrum(k, hvp, dim_y, dtype, memory)
+        return 1 / memory["spectrum"].ends.largest, memory
 
     def observe(self, memory: Memory, enlarged: bool, suspect: bool = False) -> Memory:
-        """Note whether this iteration's steps enlarged a residual.
+        """Note whether this iteration's steps enlarged a residual; see `doubt_spectrum`.
 
         Parameters
         ----------
         memory : mapping
             What `at` returned.
-        enlarged : bool
-            Whether a step enlarged a linear residual, which proves it too long.
-        suspect : bool
-            Whether a residual grew for a reason that cannot be told from a move of x.
+        enlarged, suspect : bool
+            As in `doubt_spectrum`.
 
         Returns
         -------
         mapping
             To pass on.
         """
-        if self.schedule is not None or not (enlarged or suspect):
-            return memory
-        factor = 0.5 if enlarged else 1.0
-        return {**memory, "inner_step": factor * memory["inner_step"], "inner_stale": True}
+        return memory if self.schedule is not None else doubt_spectrum(memory, enlarged, suspect)
 
 
-def lag(gamma: float, n_steps: int, memory: Memory) -> float:
+def lag(n_steps: int, memory: Memory) -> float:
     """Return how many times larger than n gradient steps from zero the exact solution may be.
 
-    In the slowest mode seen, n steps make 1 - (1 - gamma mu)^n of the solution.
+    With gamma = 1/lambda_max(H), n steps make 1 - (1 - gamma mu)^n of the solution in the slowest mode seen.
 
     Parameters
     ----------
-    gamma : float
-        The step.
     n_steps : int
         n.
     memory : mapping
-        Of `InnerStep`, with the smallest Ritz value if the step was estimated.
+        Of `InnerStep`.
 
     Returns
     -------
     float
-        At least 1; 1 for a given step, about whose spectrum nothing is known.
+        At least 1, finite; 1 for a given step, about whose spectrum nothing is known.
     """
-    part = gamma * memory.get("inner_slowest", np.inf)
+    if "spectrum" not in memory:
+        return 1.0
+    smallest, largest = memory["spectrum"].ends
+    part = smallest / largest
     return 1.0 if part >= 1 else -1 / math.expm1(n_steps * math.log1p(-part))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from reference_problems import logistic_data
 
 import nbo
-from nbo.inner_steps import InnerStep, estimate_spectrum, lag
+from nbo.inner_steps import InnerStep, Spectrum, SpectrumEstimate, estimate_spectrum, lag
 
 
 @given(st.integers(1, 60), st.integers(0, 100))
@@ -64,11 +64,11 @@ def test_a_curvature_that_grows_along_the_way_is_survived(method, n_inner):
 @pytest.mark.parametrize("part", [1.0, 0.5, 1e-3, 1e-17, 1e-300])
 @pytest.mark.parametrize("n_steps", [1, 2, 50])
 def test_lag(part, n_steps):
-    found = lag(1.0, n_steps, {"inner_slowest": part})
+    found = lag(n_steps, {"spectrum": SpectrumEstimate(Spectrum(part, 1.0), since=0)})
     assert np.isfinite(found) and found >= 1
     if part >= 1e-3:
         assert found == pytest.approx(1 / (1 - (1 - part) ** n_steps))
-    assert lag(1.0, n_steps, {}) == 1
+    assert lag(n_steps, {}) == 1
 
 
 def test_eigenvalues_that_are_lost_in_rounding_are_no_negative_curvature():

@@ -34,6 +34,15 @@ def test_reaches_the_closed_form_without_a_step_size(problem, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("step_size", [None, 0.002])
+def test_converges_with_given_inner_steps(problem, method, step_size):
+    options = fixed_options(method, step_size, 0.5)
+    result = nbo.minimize(problem, np.zeros(3), method=method, tol=1e-6, max_iter=20_000, options=options)
+    assert result.success, result.message
+    np.testing.assert_allclose(result.x, problem.x_star(), atol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_reaches_a_stationary_point_of_a_nonquadratic_problem(method):
     problem = nbo.problems.NonQuadratic([[1.0, 0.2], [-0.3, 0.8]], [2.0, -1.5], [0.0, 0.5], mu=0.2, L=1.0)
     result = nbo.minimize(problem, [0.5, 0.5], method=method, tol=1e-7, max_iter=5000)

@@ -124,7 +124,7 @@ class DoubleLoop(DeterministicSolver):
             correction=0.0,
             value_error=abs(float(np.vdot(u_new, d_y))),
             memory=memory,
-            lag=lag(rho, min(self.lower_steps(), self.products() + 1), memory),
+            lag=lag(min(self.lower_steps(), self.products() + 1), memory),
         )
 
     def _observe(self, inner: InnerStep, memory: Memory, enlarged: bool, state: State, residual: float) -> Memory:

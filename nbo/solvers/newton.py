@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from nbo._validation import choice, integer
 from nbo._vectors import norm
-from nbo.inner_steps import InnerStep, Memory, estimate_spectrum, lag
+from nbo.inner_steps import InnerStep, Memory, doubt_spectrum, lag, with_spectrum
 from nbo.linear_solvers import (
     BlockConjugateGradient,
     Chebyshev,
@@ -248,7 +249,7 @@ class NBOGD(NewtonSolver):
 
     def lag(self, memory: Memory) -> float:
         """Return what T + 1 gradient steps leave of the slowest mode; see `nbo.inner_steps.lag`."""
-        return lag(memory.get("inner_step", 0.0), self.n_inner + 1, memory)
+        return lag(self.n_inner + 1, memory)
 
     def products(self, dim_y: int) -> int:
         """Return 2 T; see `NewtonSolver.products`."""
@@ -396,29 +397,29 @@ class NBOChebyshev(NewtonSolver):
         """Return Chebyshev's iteration with the current spectrum; see `NewtonSolver.linear_solver`."""
         if self.spectrum is not None:
             return Chebyshev(self.spectrum, self.n_inner + 1), memory
-        due = "spectrum" not in memory or (memory["inner_stale"] and k - memory["inner_since"] >= InnerStep.RENEWAL)
-        if due:
-            ends = estimate_spectrum(model.hvp, model.y.shape[0], model.y.dtype)
-            memory = {
-                **memory, "spectrum": (ends.smallest, 1.05 * ends.largest), "inner_since": k, "inner_stale": False
-            }  # fmt: skip
-        return Chebyshev(memory["spectrum"], self.n_inner + 1), memory
+        memory = with_spectrum(k, model.hvp, model.y.shape[0], model.y.dtype, memory)
+        return Chebyshev(self._interval(memory), self.n_inner + 1), memory
+
+    def _interval(self, memory: Memory) -> tuple[float, float]:
+        """Return (mu, L): the given one, or the estimated one with its upper end enlarged."""
+        if self.spectrum is not None:
+            return self.spectrum
+        smallest, largest = memory["spectrum"].ends
+        return smallest, 1.05 * largest
 
     def observe(self, solution: LinearSolution, residual_grew: bool, memory: Memory) -> Memory:
         """Widen an estimated spectrum after a step that enlarged a residual; see `NewtonSolver.observe`."""
-        if self.spectrum is not None or not (solution.enlarged or (self.n_inner == 0 and residual_grew)):
-            return memory
-        mu, largest = memory["spectrum"]
-        return {**memory, "spectrum": (mu, (2 if solution.enlarged else 1) * largest), "inner_stale": True}
+        suspect = self.n_inner == 0 and residual_grew
+        return memory if self.spectrum is not None else doubt_spectrum(memory, solution.enlarged, suspect)
 
     def lag(self, memory: Memory) -> float:
         """Return the lag at the lower end of the spectrum; see `NewtonSolver.lag`."""
-        # T + 1 Chebyshev steps leave 1/cosh((T + 1) arccosh sigma) of a residual there
-        mu, largest = self.spectrum or memory["spectrum"]
+        mu, largest = self._interval(memory)
         if mu == largest:
             return 1.0
-        sigma = (largest + mu) / (largest - mu)
-        return float(1 / (1 - 1 / np.cosh(min((self.n_inner + 1) * np.arccosh(sigma), 300.0))))
+        # T + 1 steps leave 1/cosh z of a residual there, z = (T + 1) arccosh sigma with sigma - 1 = 2 mu/(L - mu)
+        z = min(2 * (self.n_inner + 1) * math.asinh(math.sqrt(mu / (largest - mu))), 300.0)
+        return math.cosh(z) / (2 * math.sinh(z / 2) ** 2)
 
     def products(self, dim_y: int) -> int:
         """Return 2 T; see `NewtonSolver.products`."""
