@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -488,5 +487,5 @@ def validate_spectrum(spectrum: Any) -> None:
         mu, largest = (real("spectrum", value, positive=True) for value in spectrum)
     except (TypeError, ValueError) as error:
         raise ValueError(f"spectrum: found {spectrum!r}; expected a pair (mu, L) with 0 < mu <= L") from error
-    if mu > largest or not math.isfinite(largest):
+    if mu > largest:
         raise ValueError(f"spectrum: found {spectrum!r}; expected a pair (mu, L) with 0 < mu <= L")

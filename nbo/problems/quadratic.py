@@ -256,12 +256,10 @@ class Quadratic(BilevelProblem):
             C_f0=times(self.rho, radius + float(np.linalg.norm(self.e))),
         )
 
-    def _box(self) -> tuple[Array, Array]:
-        return box("problem.bounds", self.bounds, self.dim_x)
-
     def fingerprint(self) -> str:
         """Return a hash of the data; see `BilevelProblem.fingerprint`."""
-        return fingerprint(type(self), self.H, self.B, self.c, self.d, self.e, self.s, self.rho, *self._box())
+        settings = (self.s, self.rho, *box("problem.bounds", self.bounds, self.dim_x))
+        return fingerprint(type(self), self.H, self.B, self.c, self.d, self.e, *settings)
 
 
 def _householder(v: Array) -> Array:

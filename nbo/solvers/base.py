@@ -114,11 +114,10 @@ class DeterministicSolver(abc.ABC):
         scales = state.scales.with_norms(found.lower_grad_norm, found.upper_grad_norm)
         solved = max(norms) <= tol and found.reach(scales, float(np.finfo(view.dtype).eps)) <= tol
         move = self._upper_step().move(view, state.nit, state.x, found, project, scales, solved)
+        x, y, u, shown = move.x, move.y, move.u, move.shown
         if move.solved:
-            rest = (state.x, found.y, found.u, found.d_x, norms, move.memory, scales)
-            return State(state.nit + 1, *rest, converged=True)
-        rest = (move.x, move.y, move.u, found.d_x, norms, move.memory, scales)
-        return State(state.nit + 1, *rest, shown=move.shown)
+            x, y, u, shown = state.x, found.y, found.u, None
+        return State(state.nit + 1, x, y, u, found.d_x, norms, move.memory, scales, move.solved, shown)
 
     def _upper_step(self) -> UpperStep:
         return AdaptiveStep() if self.step_size is None else ScheduledStep(self.step_size)

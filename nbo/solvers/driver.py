@@ -291,11 +291,12 @@ class Run:
     def _evaluate(self) -> None:
         """Compute f at the current iterate, record the row and keep the best."""
         s = self.state
-        x, y, u = _copies(*s.iterate)
-        self.fun = self.evaluation.upper_value(*s.iterate[:2])
+        x, y, u = s.iterate
+        self.fun = self.evaluation.upper_value(x, y)
         self.evaluated_at = s.nit
         self.recorder.add(s.nit, self.seconds, self.fun, s.norms, self.view.counts)
         if self.best is None or self.fun < self.best.fun:
+            x, y, u = _copies(x, y, u)
             self.best = EvaluatedIterate(x, y, u, self.fun, s.nit)
 
     def _call_back(self) -> None:
@@ -335,15 +336,16 @@ class Run:
 
         assert self.best is not None
         s = self.state
-        x, y, u = _copies(*s.iterate)
         if status is not Status.DIVERGED and self.evaluated_at != s.nit:
             status, message = self._evaluate_last(status, message)
+        ended = s.iterate
         if status is Status.DIVERGED:
-            x, y, u, self.fun = self.best[:4]
+            ended, self.fun = self.best[:3], self.best.fun
+        x, y, u = _copies(*ended)
         return BilevelResult(
-            x=x.copy(),
-            y=y.copy(),
-            u=u.copy(),
+            x=x,
+            y=y,
+            u=u,
             fun=self.fun,
             jac=np.full(s.x.shape, np.nan) if s.d_x is None else s.d_x.copy(),
             best=self.best,
