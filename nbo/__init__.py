@@ -5,16 +5,28 @@ from typing import TYPE_CHECKING
 from nbo import lower_level, problems, schedules, theory, upper_steps
 from nbo._minimize import MethodInfo, methods, minimize
 from nbo.checks import ProblemReport, check_problem
+from nbo.compiled import CompiledProblem
 from nbo.history import History, Status
 from nbo.lower_level import Hypergradient, LowerSolution, hypergradient, solve_lower_level
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
+from nbo.resuming import resume
 from nbo.solvers import (
+    MANSBOSAGA,
+    MASABA,
     NBOCG,
     NBOGD,
+    NSBOPAGE,
+    NSBOSAGA,
+    NSBOSGD,
+    NSBOSTORM,
+    SABA,
+    SOBA,
+    SPABA,
     AIDBiO,
     AmIGOCG,
     AmIGOGD,
+    AmIGOSGD,
     NBOBlockCG,
     NBOChebyshev,
     NBOCholesky,
@@ -28,13 +40,24 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "MANSBOSAGA",
+    "MASABA",
     "NBOCG",
     "NBOGD",
+    "NSBOPAGE",
+    "NSBOSAGA",
+    "NSBOSGD",
+    "NSBOSTORM",
+    "SABA",
+    "SOBA",
+    "SPABA",
     "AIDBiO",
     "AmIGOCG",
     "AmIGOGD",
+    "AmIGOSGD",
     "BilevelProblem",
     "BilevelResult",
+    "CompiledProblem",
     "FiniteSumProblem",
     "History",
     "Hypergradient",
@@ -55,6 +78,7 @@ __all__ = [
     "methods",
     "minimize",
     "problems",
+    "resume",
     "schedules",
     "solve_lower_level",
     "theory",

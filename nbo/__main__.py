@@ -225,7 +225,7 @@ def _tune(arguments: argparse.Namespace) -> int:
 
 def _import_all() -> None:
     """Import what tuning needs while Ctrl-C waits: foreign modules may swallow an exception or replace it."""
-    from nbo.tuning.interrupts import held
+    from nbo._interrupts import held
 
     with held():
         import sklearn.datasets
@@ -238,7 +238,7 @@ def _import_all() -> None:
 
 def _write(report: Any, place: ResultFolder, quiet: bool) -> int:
     """Write the result folder, and complain about what could not be written; Ctrl-C waits for the end of it."""
-    from nbo.tuning.interrupts import held
+    from nbo._interrupts import held
     from nbo.tuning.outputs import FolderError
 
     status = INTERRUPTED if report.interrupted else 0
@@ -280,8 +280,8 @@ def _show(report: Any, folder: Path, quiet: bool, status: int) -> int:
 
 
 def _tuned(dataset: Any, arguments: argparse.Namespace) -> Any:
+    from nbo._interrupts import repeated
     from nbo.tuning import tune
-    from nbo.tuning.interrupts import repeated
 
     with repeated(), contextlib.ExitStack() as stack:
         bar = None if arguments.quiet else _progress(stack, _limit(arguments))

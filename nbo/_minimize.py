@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from nbo.problem import BilevelProblem
-from nbo.solvers import REGISTRY, DeterministicSolver
+from nbo.solvers import REGISTRY, Solver
 
 if TYPE_CHECKING:
     from nbo.result import BilevelResult
@@ -41,7 +41,7 @@ class MethodInfo:
     description: str
     options: dict[str, Any]
     needs: tuple[str, ...]
-    solver: type[DeterministicSolver]
+    solver: type[Solver]
 
     def __str__(self) -> str:
         return self.description
@@ -71,7 +71,7 @@ def methods() -> dict[str, MethodInfo]:
     }
 
 
-def _describe(name: str, solver: type[DeterministicSolver], description: str) -> MethodInfo:
+def _describe(name: str, solver: type[Solver], description: str) -> MethodInfo:
     options = {f.name: f.default for f in dataclasses.fields(solver)}
     return MethodInfo(name, description, options, solver.needs, solver)
 
@@ -82,7 +82,7 @@ def minimize(
     *,
     y0: npt.ArrayLike | None = None,
     u0: npt.ArrayLike | None = None,
-    method: str | DeterministicSolver = "auto",
+    method: str | Solver = "auto",
     tol: float = 1e-5,
     max_iter: int | None = None,
     max_time: float | None = None,
@@ -170,10 +170,10 @@ def minimize(
     )
 
 
-def _solver(method: Any, options: Any) -> DeterministicSolver:
+def _solver(method: Any, options: Any) -> Solver:
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options: found {type(options).__name__}; expected a dict of option names and values")
-    if isinstance(method, DeterministicSolver):
+    if isinstance(method, Solver):
         if options:
             raise ValueError(
                 f"options: found {', '.join(map(str, options))} beside a solver object; expected none: "
@@ -191,7 +191,7 @@ def _solver(method: Any, options: Any) -> DeterministicSolver:
     return solver(**(options or {}))
 
 
-def _lookup(method: Any) -> type[DeterministicSolver]:
+def _lookup(method: Any) -> type[Solver]:
     if not isinstance(method, str):
         raise TypeError(f"method: found {type(method).__name__}; expected a name of nbo.methods() or a solver object")
     if method == "auto":

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nbo._storable import storable
 from nbo.oracles import KINDS, OracleCounts
 
 Array = npt.NDArray[Any]
 
 
+@storable
 class Status(enum.StrEnum):
     """Why a run ended; each compares equal to its text."""
 
@@ -25,6 +27,7 @@ class Status(enum.StrEnum):
     INTERRUPTED = "interrupted"
 
 
+@storable
 class EvaluatedIterate(NamedTuple):
     """An iterate with its upper value.
 
@@ -50,8 +53,9 @@ class History(Mapping[str, Array]):
 
     Names: ``iteration``, ``seconds`` (solver time without evaluation, callbacks and compilation),
     ``value`` (f), ``hypergrad_norm`` (of the last d_x computed before the row; NaN where there is
-    none yet), ``lower_grad_norm`` (|grad_2 g|), ``adjoint_residual`` (|H u - grad_2 f|), and one
-    cumulative count for each kind of oracle.
+    none yet), ``lower_grad_norm`` (|grad_2 g|), ``adjoint_residual`` (|H u - grad_2 f|), of
+    stochastic methods the estimates of these three; a cumulative count for each kind of oracle, and
+    ``samples_`` with its name for the component samples that the calls went over.
 
     Parameters
     ----------
@@ -86,21 +90,46 @@ class History(Mapping[str, Array]):
 
 
 #: The columns of a history.
-COLUMNS = ("iteration", "seconds", "value", "hypergrad_norm", "lower_grad_norm", "adjoint_residual", *KINDS)
+_COUNTS = (*KINDS, *(f"samples_{kind}" for kind in KINDS))
+COLUMNS = ("iteration", "seconds", "value", "hypergrad_norm", "lower_grad_norm", "adjoint_residual", *_COUNTS)
 
 
 class HistoryRecorder:
-    """Collects rows; beyond `MAX_ROWS` every second one is dropped and the stride doubles."""
+    """Collects rows; beyond `MAX_ROWS` every second one is dropped and the stride doubles.
+
+    Parameters
+    ----------
+    rows : sequence of tuple
+        Rows that are there already.
+    stride, seen : int
+        Every how many evaluations one is kept, and how many there were.
+    """
 
     MAX_ROWS = 10_000
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[float, ...]] = []
-        self._stride = 1
-        self._seen = 0
+    def __init__(self, rows: Sequence[tuple[float, ...]] = (), stride: int = 1, seen: int = 0) -> None:
+        self._rows = list(rows)
+        self._stride = stride
+        self._seen = seen
+
+    def parts(self) -> tuple[list[tuple[float, ...]], int, int]:
+        """Return what a recorder can be made from again.
+
+        Returns
+        -------
+        tuple
+            The arguments of the class.
+        """
+        return list(self._rows), self._stride, self._seen
 
     def add(
-        self, iteration: int, seconds: float, value: float, norms: tuple[float, float, float], counts: OracleCounts
+        self,
+        iteration: int,
+        seconds: float,
+        value: float,
+        norms: tuple[float, float, float],
+        counts: OracleCounts,
+        samples: OracleCounts,
     ) -> None:
         """Record one evaluation.
 
@@ -114,11 +143,12 @@ class HistoryRecorder:
             f(x, y).
         norms : tuple of float
             Hypergradient norm, lower gradient norm and adjoint residual.
-        counts : OracleCounts
-            The method's calls so far.
+        counts, samples : OracleCounts
+            The method's calls so far, and the samples that they went over.
         """
         if self._seen % self._stride == 0:
-            self._rows.append((iteration, seconds, value, *norms, *counts.as_dict().values()))
+            numbers = (*counts.as_dict().values(), *samples.as_dict().values())
+            self._rows.append((iteration, seconds, value, *norms, *numbers))
             if len(self._rows) > self.MAX_ROWS:
                 self._rows = self._rows[::2]
                 self._stride *= 2
@@ -133,7 +163,7 @@ class HistoryRecorder:
             Integer columns for iterations and counts, float64 for the rest.
         """
         columns = zip(*self._rows, strict=True) if self._rows else iter([()] * len(COLUMNS))
-        integer = {"iteration", *KINDS}
+        integer = {"iteration", *_COUNTS}
         return History(
             {
                 name: np.array(column, dtype=np.int64 if name in integer else np.float64)

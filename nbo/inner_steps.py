@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nbo._storable import storable
 from nbo.linear_solvers import CurvatureError, Product, lanczos
 from nbo.schedules import Schedule, step_at
 
 Memory = Mapping[str, Any]
 
 
+@storable
 class Spectrum(NamedTuple):
     """Estimated ends of the spectrum of H.
 
@@ -67,6 +69,7 @@ def estimate_spectrum(hvp: Product, dim_y: int, dtype: npt.DTypeLike, n_steps: i
     return Spectrum(max(float(values[0]), rounding), largest)
 
 
+@storable
 class SpectrumEstimate(NamedTuple):
     """A spectrum that a run has estimated, under ``"spectrum"`` in the memory of its method.
 

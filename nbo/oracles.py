@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nbo._storable import storable
 from nbo._validation import dimension, integer, require_unmasked
 from nbo._vectors import all_finite
 from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
@@ -15,6 +16,7 @@ from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
 Array = npt.NDArray[Any]
 
 
+@storable
 @dataclasses.dataclass(frozen=True)
 class OracleCounts:
     """How often each kind of oracle was called, or over how many samples.
@@ -122,18 +124,30 @@ class CountedProblem:
         self.dim_x = dimension(problem, "dim_x")
         self.dim_y = dimension(problem, "dim_y")
         self.dtype = working_type(problem)
-        self._sizes = _sample_sizes(problem)
+        self._sizes = sample_sizes(problem)
         self._calls = dict.fromkeys(KINDS, 0)
+        self._before = OracleCounts(), OracleCounts()
 
     @property
     def counts(self) -> OracleCounts:
         """The calls so far, by kind."""
-        return OracleCounts(**self._calls)
+        return self._before[0] + OracleCounts(**self._calls)
 
     @property
     def samples(self) -> OracleCounts:
         """The component samples that those calls went over (a problem that is no finite sum has one a level)."""
-        return OracleCounts(**{k: v * self._sizes[k.split("_")[0]] for k, v in self._calls.items()})
+        over = {k: v * self._sizes[k.split("_")[0]] for k, v in self._calls.items()}
+        return self._before[1] + OracleCounts(**over)
+
+    def count_before(self, calls: OracleCounts, samples: OracleCounts) -> None:
+        """Add calls that were made elsewhere, such as before a run was resumed.
+
+        Parameters
+        ----------
+        calls, samples : OracleCounts
+            The calls, and the samples that they went over.
+        """
+        self._before = self._before[0] + calls, self._before[1] + samples
 
     def upper_value(self, x: Array, y: Array) -> float:
         """Return f(x, y), counted.
@@ -336,7 +350,24 @@ def _moderate(*arguments: Array) -> bool:
     return all(bool(np.abs(a).max(initial=0.0) < CountedProblem.MODERATE) for a in arguments)
 
 
-def _sample_sizes(problem: BilevelProblem) -> dict[str, int]:
+def sample_sizes(problem: BilevelProblem) -> dict[str, int]:
+    """Return the numbers of samples of both levels.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        A problem that is no `FiniteSumProblem` counts as one sample a level.
+
+    Returns
+    -------
+    dict
+        ``"upper"`` and ``"lower"`` -> at least 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is missing or no positive integer.
+    """
     if not isinstance(problem, FiniteSumProblem):
         return {"upper": 1, "lower": 1}
     return {

@@ -51,6 +51,8 @@ class BilevelProblem(abc.ABC):
     dim_y: int
     bounds: Any = (-np.inf, np.inf)
     dtype: np.dtype[Any] = np.dtype(np.float64)
+    #: Optional oracles that the class defines and an object lacks, for classes that derive them from something else.
+    _absent: frozenset[str] = frozenset()
 
     @abc.abstractmethod
     def upper_value(self, x: Array, y: Array) -> float:
@@ -294,6 +296,8 @@ def provides(problem: Any, name: str) -> bool:
     bool
         Whether its class or the object itself defines it.
     """
+    if name in problem._absent:
+        return False
     member = getattr(problem, name, None)
     return member is not None and getattr(member, "__func__", member) is not getattr(BilevelProblem, name)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from scipy.optimize import OptimizeResult
 
@@ -41,6 +45,48 @@ class BilevelResult(OptimizeResult):
     method : str
         The name of the method.
     """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # a checkpoint is made from the problem, which a pickle of the result would have to hold
+
+    def keep(self, checkpoint: Callable[[], dict[str, Any]]) -> None:
+        """Remember how to make the checkpoint that `save` writes.
+
+        Parameters
+        ----------
+        checkpoint : callable
+            Makes it.
+        """
+        object.__setattr__(self, "_checkpoint", checkpoint)  # no entry of the mapping
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that `nbo.resume` needs to go on as if the run had not ended, bit for bit.
+
+        One npz file of arrays and JSON, without pickles. Callables among the options and the callback are not
+        stored: `nbo.resume` is given them again. The file appears at once, when it is complete.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write, exactly there; an existing file is replaced only if it is a checkpoint.
+
+        Raises
+        ------
+        ValueError
+            If the run has diverged, or was interrupted within an iteration: there is nothing to go on from.
+        FileExistsError, OSError
+            If `path` holds something else or cannot be written.
+
+        See Also
+        --------
+        nbo.resume : Goes on.
+        """
+        from nbo.checkpoints import write
+
+        checkpoint = self.__dict__.get("_checkpoint")
+        if checkpoint is None:
+            raise ValueError("save: this result is a copy; expected the one that minimize returned")
+        write(path, checkpoint())
 
     def __repr__(self) -> str:
         shown = ("message", "status", "method", "nit", "fun", "hypergrad_norm", "x", "seconds", "counts", "history")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from nbo._dual import dual
+from nbo._storable import storable
 from nbo._validation import real
+
+Array = npt.NDArray[Any]
 
 #: A step size: a positive number, or a function of the iteration k = 0, 1, ... that returns one.
 Schedule = float | Callable[[int], float]
+Check = Callable[[str, Schedule, int], float]
 
 
 def validate_schedule(name: str, schedule: Any) -> None:
@@ -60,3 +67,154 @@ def step_at(name: str, schedule: Schedule, k: int) -> float:
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
     return real(f"{name} (the schedule at k = {k})", value, positive=True)
+
+
+@storable
+@dataclasses.dataclass(frozen=True)
+class PowerDecay:
+    """The schedule scale / (k + 1)^exponent.
+
+    Compiled loops compute it themselves, and a checkpoint keeps it, both unlike other callables.
+
+    Parameters
+    ----------
+    scale : float
+        The first value, positive.
+    exponent : float
+        At least 0; 0 is a constant.
+
+    Examples
+    --------
+    >>> from nbo.schedules import PowerDecay
+    >>> PowerDecay(0.5, exponent=0.5)(3)
+    0.25
+    """
+
+    scale: float
+    exponent: float = 0.5
+
+    def __post_init__(self) -> None:
+        real("scale", self.scale, positive=True)
+        real("exponent", self.exponent, minimum=0.0)
+
+    def __call__(self, k: int) -> float:
+        """Return the value of iteration `k`.
+
+        Parameters
+        ----------
+        k : int
+            The iteration, from 0.
+
+        Returns
+        -------
+        float
+            scale / (k + 1)^exponent.
+        """
+        return power(float(self.scale), float(self.exponent), k)
+
+
+class Values(NamedTuple):
+    """A schedule as loops take it.
+
+    Attributes
+    ----------
+    scale, exponent : float
+        Of scale / (k + 1)^exponent.
+    table : ndarray
+        Values of the coming iterations, which count instead where there are any.
+    """
+
+    scale: float
+    exponent: float
+    table: Array
+
+
+@dual
+def power(scale: float, exponent: float, k: int) -> float:
+    """Return scale / (k + 1)^exponent."""
+    return scale / (k + 1.0) ** exponent if exponent > 0 else scale
+
+
+@dual
+def value(values: Values, k: int, start: int) -> float:
+    """Return the value of iteration k, where a table starts at `start`."""
+    if values.table.shape[0] > 0:
+        return values.table[k - start]
+    return power(values.scale, values.exponent, k)
+
+
+def values_between(name: str, schedule: Schedule, start: int, stop: int, check: Check = step_at) -> Values:
+    """Return a schedule for the iterations start .. stop - 1 of a loop.
+
+    Parameters
+    ----------
+    name : str
+        The option, for messages.
+    schedule : float or callable
+        What the user gave.
+    start, stop : int
+        The iterations; callables are called for each.
+    check : callable
+        Returns the checked value of one iteration.
+
+    Returns
+    -------
+    Values
+        Numbers and `PowerDecay` need no table.
+    """
+    if isinstance(schedule, PowerDecay):
+        return Values(float(schedule.scale), float(schedule.exponent), np.empty(0))
+    if not callable(schedule):
+        return Values(float(schedule), 0.0, np.empty(0))
+    return Values(0.0, 0.0, np.array([check(name, schedule, k) for k in range(start, stop)], dtype=np.float64))
+
+
+def validate_weight(name: str, weight: Any) -> None:
+    """Raise unless `weight` is a number in [0, 1] or a callable.
+
+    Parameters
+    ----------
+    name : str
+        The option, for messages.
+    weight : float or callable
+        What was given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither.
+    """
+    if not callable(weight) and real(name, weight, minimum=0.0) > 1:
+        raise ValueError(f"{name}: found {weight}; expected a number from 0 to 1")
+
+
+def weight_at(name: str, weight: Schedule, k: int) -> float:
+    """Return the weight of iteration `k`, from 0 to 1.
+
+    Parameters
+    ----------
+    name : str
+        The option, for messages.
+    weight : float or callable
+        A number, or a function k -> float.
+    k : int
+        The iteration, from 0.
+
+    Returns
+    -------
+    float
+        The weight.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a callable returns what is no such number.
+    """
+    found = weight(k) if callable(weight) else weight
+    if isinstance(found, np.ndarray) and found.size == 1:
+        found = found.item()
+    text = f"{name} (the schedule at k = {k})"
+    number = real(text, found, minimum=0.0)
+    if number > 1:
+        raise ValueError(f"{text}: found {number:g}; expected a number from 0 to 1")
+    return number

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nbo._storable import storable
 from nbo._vectors import norm
 from nbo.feasible_sets import FeasibleSet
 from nbo.oracles import CountedProblem
@@ -98,6 +99,7 @@ class Directions(NamedTuple):
         return total
 
 
+@storable
 class Scales(NamedTuple):
     """The largest |grad_2 g| and |grad_2 f| of a run, by which rounding is judged.
 
@@ -216,6 +218,7 @@ class ScheduledStep(UpperStep):
         return Move(project(x - alpha * step.d_x), step.y, step.u, step.memory, solved)
 
 
+@storable
 @dataclasses.dataclass(frozen=True)
 class Anchor:
     """The last accepted point of the adaptive step.
@@ -240,6 +243,7 @@ class Anchor:
         return self.x, self.y, self.u
 
 
+@storable
 @dataclasses.dataclass(frozen=True)
 class Progress:
     """What the adaptive step remembers.

@@ -93,3 +93,55 @@ def fixed_options(name, step_size=0.01, inner_step_size=0.5):
         | ({"inner_step_size": inner_step_size} if "inner_step_size" in options else {})
         | ({"spectrum": (0.1, 1.0)} if "spectrum" in options else {})
     )
+
+
+class PlainLogistic(nbo.FiniteSumProblem):
+    """`BinaryLogistic` with one penalty a feature, written in plain NumPy, which counts calls and samples."""
+
+    def __init__(self, A, b, A_val, b_val, bounds=(-20.0, 12.0)):
+        self.A, self.b, self.A_val, self.b_val = A, b, A_val, b_val
+        self.dim_x = self.dim_y = A.shape[1]
+        self.n_samples_lower, self.n_samples_upper = len(b), len(b_val)
+        self.bounds, self.dtype = bounds, A.dtype
+        self.calls, self.samples = Counter(), Counter()
+
+    def _rows(self, name, batch):
+        upper = name.startswith("upper")
+        A, b = (self.A_val, self.b_val) if upper else (self.A, self.b)
+        batch = slice(None) if batch is None else batch
+        self.calls[name] += 1
+        self.samples[name] += len(b[batch])
+        return A[batch], b[batch]
+
+    @staticmethod
+    def _loss(A, b, y):
+        return float(np.mean(np.logaddexp(0, -b * (A @ y))))
+
+    @staticmethod
+    def _gradient(A, b, y):
+        return A.T @ (-b / (1 + np.exp(b * (A @ y)))) / len(b)
+
+    def upper_value(self, x, y, batch=None):
+        return self._loss(*self._rows("upper_value", batch), y)
+
+    def upper_grad(self, x, y, batch=None):
+        return np.zeros(self.dim_x), self._gradient(*self._rows("upper_grad", batch), y)
+
+    def lower_value(self, x, y, batch=None):
+        return self._loss(*self._rows("lower_value", batch), y) + float(np.exp(x) @ y**2) / 2
+
+    def lower_grad_y(self, x, y, batch=None):
+        return self._gradient(*self._rows("lower_grad_y", batch), y) + np.exp(x) * y
+
+    def lower_hvp(self, x, y, v, batch=None):
+        A, _ = self._rows("lower_hvp", batch)
+        s = 1 / (1 + np.exp(-(A @ y)))
+        return A.T @ (s * (1 - s) * (A @ v)) / len(A) + np.exp(x) * v
+
+    def lower_jvp(self, x, y, u, batch=None):
+        self._rows("lower_jvp", batch)
+        return np.exp(x) * y * u
+
+    def seen(self):
+        """Calls and samples as `OracleCounts`."""
+        return nbo.OracleCounts(**self.calls), nbo.OracleCounts(**self.samples)

@@ -18,7 +18,8 @@ import nbo
 from nbo import tuning
 from nbo.__main__ import main
 from nbo.datasets import NPZ_KEYS
-from nbo.tuning import interrupts, outputs
+from nbo import _interrupts as interrupts
+from nbo.tuning import outputs
 from nbo.tuning.report import wrapped
 
 FILES = {"convergence.png", "history.csv", "model.npz", "penalties.png", "result.json"}

@@ -17,6 +17,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import overload
 
 from nbo._clock import compilation
+from nbo._dual import MARKED, Choice, Dual
 
 #: Full fast-math would let the compiler assume that no value is NaN or infinite and so hide divergence.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
@@ -157,8 +158,49 @@ def compiled(py_func: Callable[..., Any], signature: tuple[Any, ...], **flags: A
     return dispatcher
 
 
+def entry_point(function: Callable[..., Any], signature: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return what calls a compiled function without looking at the types of the arguments.
+
+    Parameters
+    ----------
+    function : callable
+        From `compiled`.
+    signature : tuple of numba types
+        The one that it was compiled for.
+
+    Returns
+    -------
+    callable
+        It takes arguments of these types only; arrays where the signature has read-only ones may be either.
+    """
+    return function if numba.config.DISABLE_JIT else function.overloads[signature].entry_point  # type: ignore[attr-defined]
+
+
+_linked: dict[Any, Dual | Choice] = {}
+
+
+def _link() -> None:
+    """Tell numba the compiled forms of the marked functions that it does not know yet."""
+    for marked in MARKED[len(_linked) :]:
+        _linked[marked.plain] = marked
+        if isinstance(marked, Dual):
+            _overload(marked.plain, lambda *kinds, _source=marked.compiled: _source)
+        else:
+            _overload(marked.plain, lambda *kinds, _table=marked.table: _table[kinds[0].instance_class])
+
+
+def _overload(plain: Callable[..., Any], choose: Callable[..., Callable[..., Any]]) -> None:
+    """Let calls of *plain* in compiled code run the function that *choose* returns for the types."""
+
+    def resolve(*kinds: Any) -> Callable[..., Any]:
+        return choose(*kinds)
+
+    overload(plain, jit_options=FLAGS, strict=False)(resolve)  # type: ignore[arg-type]
+
+
 def _compile(py_func: Callable[..., Any], signature: tuple[Any, ...], flags: dict[str, Any]) -> Dispatcher:
     """Compile or load; a cache location that cannot be written costs the cache and nothing else."""
+    _link()
     function = _renamed(py_func, signature, flags)
     for cache in (True, False):
         try:
@@ -216,11 +258,20 @@ def _add_function(digest: Any, function: Any, seen: set[int]) -> None:
     for name in names:
         value = getattr(scope.get(name), "py_func", scope.get(name))
         if isinstance(value, pytypes.FunctionType):
-            _add_function(digest, value, seen)
+            for source in _sources(value):
+                _add_function(digest, source, seen)
         elif isinstance(value, np.ndarray):
             digest.update(f"{name}={value.dtype}{value.shape}".encode() + value.tobytes())
         elif isinstance(value, (bool, int, float, complex, str, tuple, np.generic)):
             digest.update(f"{name}={value!r}".encode())
+
+
+def _sources(function: Any) -> list[Any]:
+    """Return what may run for a function in compiled code."""
+    marked = _linked.get(function)
+    if isinstance(marked, Dual):
+        return [marked.compiled]
+    return list(marked.table.values()) if marked else [function]
 
 
 def _add_code(digest: Any, code: pytypes.CodeType) -> list[str]:

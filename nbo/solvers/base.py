@@ -1,8 +1,9 @@
-"""What every deterministic method shares: options, checks at the door, and the move of x."""
+"""What methods share: options and checks at the door; of deterministic ones, the move of x."""
 
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,8 +16,9 @@ from nbo._vectors import norm
 from nbo.feasible_sets import FeasibleSet, feasible_set
 from nbo.oracles import CountedProblem, OracleCounts
 from nbo.problem import BilevelProblem, provides
+from nbo.resuming import Origin
 from nbo.schedules import Schedule, validate_schedule
-from nbo.solvers.driver import Limits, Run, State
+from nbo.solvers.driver import Limits, Run, Session, State
 from nbo.upper_steps import AdaptiveStep, Directions, ScheduledStep, UpperStep
 
 if TYPE_CHECKING:
@@ -29,12 +31,222 @@ DEFAULT_MAX_ITER = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DeterministicSolver(abc.ABC):
+class Solver(abc.ABC):
+    """A method with its options, which can solve any number of problems.
+
+    Subclasses are frozen dataclasses, whose fields are the options.
+
+    Attributes
+    ----------
+    name, description : str
+        Its name for `nbo.minimize`, and one line about it.
+    needs : tuple of str
+        Optional oracles that the method cannot do without.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    @abc.abstractmethod
+    def limits(self, problem: BilevelProblem, tol: float, max_iter: int | None, max_time: float) -> Limits:
+        """Return when a run ends and how often it evaluates.
+
+        Parameters
+        ----------
+        problem : BilevelProblem
+            For defaults that depend on its size.
+        tol : float
+            The tolerance asked for.
+        max_iter : int or None
+            The limit asked for; None asks for the default.
+        max_time : float
+            Seconds.
+
+        Returns
+        -------
+        Limits
+            All resolved.
+        """
+
+    @abc.abstractmethod
+    def session(
+        self, problem: BilevelProblem, start: State, feasible: FeasibleSet, limits: Limits, random_state: Any
+    ) -> tuple[Session, State]:
+        """Set to work on a problem.
+
+        Parameters
+        ----------
+        problem : BilevelProblem
+            The problem.
+        start : State
+            The first iterate, or a saved one.
+        feasible : FeasibleSet
+            The feasible set of x.
+        limits : Limits
+            When the run ends.
+        random_state : None, int or numpy.random.Generator
+            Where random numbers come from; not used with a saved state.
+
+        Returns
+        -------
+        session : Session
+            The method at work.
+        start : State
+            The state with the method's memory.
+        """
+
+    def check(self, problem: BilevelProblem) -> None:
+        """Raise if `problem` lacks an oracle that the method needs.
+
+        Parameters
+        ----------
+        problem : BilevelProblem
+            The problem.
+
+        Raises
+        ------
+        TypeError
+            With the names of the missing oracles.
+        """
+        missing = [name for name in self.needs if not provides(problem, name)]
+        if missing:
+            raise TypeError(
+                f"problem: {type(problem).__name__} does not define {', '.join(missing)}, which method "
+                f"{self.name!r} needs"
+            )
+
+    def solve(
+        self,
+        problem: BilevelProblem,
+        x0: npt.ArrayLike,
+        *,
+        y0: npt.ArrayLike | None = None,
+        u0: npt.ArrayLike | None = None,
+        tol: float = 1e-5,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        bounds: Any = None,
+        callback: Callable[..., Any] | None = None,
+        random_state: Any = None,
+    ) -> BilevelResult:
+        """Solve a problem; see `nbo.minimize`, which has the same parameters.
+
+        Parameters
+        ----------
+        problem : BilevelProblem
+            What to solve.
+        x0 : array_like
+            The start, (m,), inside the bounds.
+        y0, u0 : array_like, optional
+            Starts of y and u, (n,); zeros by default.
+        tol : float
+            See `nbo.minimize`.
+        max_iter : int, optional
+            See `nbo.minimize`.
+        max_time : float, optional
+            Seconds of solver time; no limit by default.
+        bounds : pair or scipy.optimize.Bounds, optional
+            Replaces the problem's.
+        callback : callable, optional
+            See `nbo.minimize`.
+        random_state : None, int or numpy.random.Generator
+            See `nbo.minimize`.
+
+        Returns
+        -------
+        BilevelResult
+            The outcome.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For a bad argument, with its name.
+        """
+        evaluation = CountedProblem(problem)
+        self.check(problem)
+        validate_random_state(random_state)
+        start = starting_state(evaluation, x0, y0, u0)
+        feasible = feasible_set(problem, evaluation.dim_x, bounds, start.x)
+        if max_iter is not None:
+            integer("max_iter", max_iter)
+        seconds = np.inf if max_time is None else real("max_time", max_time, minimum=0.0)
+        limits = self.limits(problem, real("tol", tol, minimum=0.0), max_iter, seconds)
+        require_callback(callback)
+        session, start = self.session(problem, start, feasible, limits, random_state)
+        origin = Origin(self, problem, None if bounds is None else feasible, callback is not None)
+        result = Run(session, evaluation, start, limits, callback, origin).execute()
+        result.method = self.name
+        return result
+
+
+def require_callback(callback: Any) -> None:
+    """Raise unless `callback` is callable or None.
+
+    Parameters
+    ----------
+    callback : object
+        What was given.
+
+    Raises
+    ------
+    TypeError
+        Otherwise.
+    """
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: found {type(callback).__name__}; expected a callable or None")
+
+
+class DeterministicSession:
+    """A deterministic method at work: one step at a time.
+
+    Parameters
+    ----------
+    solver : DeterministicSolver
+        The method.
+    view : CountedProblem
+        What it calls.
+    feasible : FeasibleSet
+        The feasible set of x.
+    tol : float
+        The tolerance.
+    """
+
+    def __init__(self, solver: DeterministicSolver, view: CountedProblem, feasible: FeasibleSet, tol: float) -> None:
+        self._solver, self._view, self._feasible, self._tol = solver, view, feasible, tol
+
+    def advance(self, state: State, until: int) -> State:
+        """Do one iteration; see `Session.advance`."""
+        return self._solver.step(self._view, state, self._feasible, self._tol)
+
+    def protected(self) -> contextlib.AbstractContextManager[None]:
+        """Let Ctrl-C through: a step changes nothing in place; see `Session.protected`."""
+        return contextlib.nullcontext()
+
+    def damage(self) -> None:
+        """Return None; see `Session.damage`."""
+        return None
+
+    def count_before(self, calls: OracleCounts, samples: OracleCounts) -> None:
+        """Add earlier calls; see `Session.count_before`."""
+        self._view.count_before(calls, samples)
+
+    @property
+    def counts(self) -> OracleCounts:
+        """The calls so far."""
+        return self._view.counts
+
+    @property
+    def samples(self) -> OracleCounts:
+        """The component samples that they went over."""
+        return self._view.samples
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeterministicSolver(Solver):
     """A full-batch method: directions at the current point, then a move of x along -d_x.
 
     With a given `step_size` x <- project(x - alpha d_x); without one, `nbo.upper_steps.AdaptiveStep`.
-
-    Subclasses are frozen: one object may solve any number of problems.
 
     Parameters
     ----------
@@ -44,11 +256,6 @@ class DeterministicSolver(abc.ABC):
         Iterations between two evaluations of f (reporting, not counted as the method's).
     """
 
-    name: ClassVar[str]
-    description: ClassVar[str]
-    #: Optional oracles that the method cannot do without.
-    needs: ClassVar[tuple[str, ...]] = ()
-
     step_size: Schedule | None = None
     eval_every: int = 1
 
@@ -56,6 +263,17 @@ class DeterministicSolver(abc.ABC):
         if self.step_size is not None:
             validate_schedule("step_size", self.step_size)
         integer("eval_every", self.eval_every, minimum=1)
+
+    def limits(self, problem: BilevelProblem, tol: float, max_iter: int | None, max_time: float) -> Limits:
+        """Return the limits, 1000 iterations by default; see `Solver.limits`."""
+        return Limits(tol, DEFAULT_MAX_ITER if max_iter is None else max_iter, max_time, self.eval_every)
+
+    def session(
+        self, problem: BilevelProblem, start: State, feasible: FeasibleSet, limits: Limits, random_state: Any
+    ) -> tuple[Session, State]:
+        """Set to work, drawing nothing; see `Solver.session`."""
+        assert limits.tol is not None
+        return DeterministicSession(self, CountedProblem(problem), feasible, limits.tol), start
 
     @abc.abstractmethod
     def directions(self, view: CountedProblem, state: State) -> Directions:
@@ -121,90 +339,6 @@ class DeterministicSolver(abc.ABC):
 
     def _upper_step(self) -> UpperStep:
         return AdaptiveStep() if self.step_size is None else ScheduledStep(self.step_size)
-
-    def solve(
-        self,
-        problem: BilevelProblem,
-        x0: npt.ArrayLike,
-        *,
-        y0: npt.ArrayLike | None = None,
-        u0: npt.ArrayLike | None = None,
-        tol: float = 1e-5,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        bounds: Any = None,
-        callback: Callable[..., Any] | None = None,
-        random_state: Any = None,
-    ) -> BilevelResult:
-        """Solve a problem; see `nbo.minimize`, which has the same parameters.
-
-        Parameters
-        ----------
-        problem : BilevelProblem
-            What to solve.
-        x0 : array_like
-            The start, (m,), inside the bounds.
-        y0, u0 : array_like, optional
-            Starts of y and u, (n,); zeros by default.
-        tol : float
-            See `nbo.minimize`.
-        max_iter : int, optional
-            1000 by default.
-        max_time : float, optional
-            Seconds of solver time; no limit by default.
-        bounds : pair or scipy.optimize.Bounds, optional
-            Replaces the problem's.
-        callback : callable, optional
-            See `nbo.minimize`.
-        random_state : None, int or numpy.random.Generator
-            Accepted for uniformity; deterministic methods draw nothing.
-
-        Returns
-        -------
-        BilevelResult
-            The outcome.
-
-        Raises
-        ------
-        TypeError, ValueError
-            For a bad argument, with its name.
-        """
-        view = CountedProblem(problem)
-        self.check(problem)
-        validate_random_state(random_state)
-        start = starting_state(view, x0, y0, u0)
-        feasible = feasible_set(problem, view.dim_x, bounds, start.x)
-        limits = Limits(
-            tol=real("tol", tol, minimum=0.0),
-            max_iter=DEFAULT_MAX_ITER if max_iter is None else integer("max_iter", max_iter),
-            max_time=np.inf if max_time is None else real("max_time", max_time, minimum=0.0),
-            eval_every=self.eval_every,
-        )
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback: found {type(callback).__name__}; expected a callable or None")
-        result = Run(view, CountedProblem(problem), start, feasible, limits, callback).execute(self)
-        result.method = self.name
-        return result
-
-    def check(self, problem: BilevelProblem) -> None:
-        """Raise if `problem` lacks an oracle that the method needs.
-
-        Parameters
-        ----------
-        problem : BilevelProblem
-            The problem.
-
-        Raises
-        ------
-        TypeError
-            With the names of the missing oracles.
-        """
-        missing = [name for name in self.needs if not provides(problem, name)]
-        if missing:
-            raise TypeError(
-                f"problem: {type(problem).__name__} does not define {', '.join(missing)}, which method "
-                f"{self.name!r} needs"
-            )
 
 
 def starting_state(view: CountedProblem, x0: Any, y0: Any, u0: Any) -> State:

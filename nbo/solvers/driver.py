@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import time
@@ -13,16 +14,16 @@ import numpy.typing as npt
 
 from nbo._clock import compilation
 from nbo._vectors import all_finite
-from nbo.feasible_sets import FeasibleSet
 from nbo.history import EvaluatedIterate, HistoryRecorder, Status
 from nbo.linear_solvers import CurvatureError
-from nbo.oracles import CountedProblem, NonFiniteOracleError
+from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
 from nbo.upper_steps import Scales
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
     from nbo.result import BilevelResult
+    from nbo.resuming import Origin
 
 Array = npt.NDArray[Any]
 NORMS = (np.nan, np.nan, np.nan)
@@ -70,28 +71,59 @@ class State:
         return self.shown or (self.x, self.y, self.u)
 
 
-class Stepper(Protocol):
-    """What the driver needs of a method."""
+class Session(Protocol):
+    """What the driver needs of a method at work on a problem."""
 
-    def step(self, view: CountedProblem, state: State, project: FeasibleSet, tol: float) -> State:
-        """Return the state after one more iteration.
+    def advance(self, state: State, until: int) -> State:
+        """Return the state after at least one more iteration.
 
         Parameters
         ----------
-        view : CountedProblem
-            The oracles.
         state : State
             Where it starts.
-        project : FeasibleSet
-            The feasible set of x.
-        tol : float
-            A point whose norms are at most this is a solution and is not left.
+        until : int
+            No iteration beyond this one.
 
         Returns
         -------
         State
             Where it ends.
         """
+
+    def protected(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which Ctrl-C waits until the state of an `advance` is kept, where that matters.
+
+        Returns
+        -------
+        context manager
+            For one `advance`.
+        """
+
+    def damage(self) -> str | None:
+        """Tell why the session could not go on exactly from the last state.
+
+        Returns
+        -------
+        str or None
+            None if it can.
+        """
+
+    def count_before(self, calls: OracleCounts, samples: OracleCounts) -> None:
+        """Add calls that were made before the run was resumed.
+
+        Parameters
+        ----------
+        calls, samples : OracleCounts
+            The calls, and the samples that they went over.
+        """
+
+    @property
+    def counts(self) -> OracleCounts:
+        """The calls so far."""
+
+    @property
+    def samples(self) -> OracleCounts:
+        """The component samples that they went over."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,20 +132,24 @@ class Limits:
 
     Attributes
     ----------
-    tol : float
-        On the projected hypergradient norm, the lower gradient norm and the adjoint residual.
+    tol : float or None
+        On the projected hypergradient norm, the lower gradient norm and the adjoint residual; None where estimates
+        of them are too noisy for a test.
     max_iter : int
         Iterations.
     max_time : float
         Seconds of solver time.
     eval_every : int
         Iterations between two evaluations.
+    eval_seconds : float or None
+        Seconds of solver time between two evaluations, besides.
     """
 
-    tol: float
+    tol: float | None
     max_iter: int
     max_time: float
     eval_every: int
+    eval_seconds: float | None = None
 
 
 class Stop(Exception):  # noqa: N818 - it carries an outcome, not an error
@@ -138,18 +174,18 @@ class Run:
 
     Parameters
     ----------
-    view : CountedProblem
-        What the method calls.
+    session : Session
+        The method at work.
     evaluation : CountedProblem
         What reporting calls.
     start : State
         The first iterate.
-    project : FeasibleSet
-        The feasible set of x.
     limits : Limits
         When to end.
     callback : callable or None
         As in `nbo.minimize`.
+    origin : Origin
+        What a checkpoint says about the run.
     """
 
     #: An upper value this many times above the size of the first one counts as divergence. Only overflow is
@@ -158,31 +194,25 @@ class Run:
 
     def __init__(
         self,
-        view: CountedProblem,
+        session: Session,
         evaluation: CountedProblem,
         start: State,
-        project: FeasibleSet,
         limits: Limits,
         callback: Callable[..., Any] | None,
+        origin: Origin,
     ) -> None:
-        self.view, self.evaluation, self.state = view, evaluation, start
-        self.project, self.limits = project, limits
-        self.callback = callback
+        self.session, self.evaluation, self.state = session, evaluation, start
+        self.limits, self.callback, self.origin = limits, callback, origin
         self.recorder = HistoryRecorder()
         self.seconds = 0.0
         self.compile_start = compilation.seconds
         self.fun = np.nan
-        self.evaluated_at = -1
+        self.evaluated_at, self.evaluated_seconds = -1, 0.0
         self.best: EvaluatedIterate | None = None
         self.first_value = np.nan
 
-    def execute(self, stepper: Stepper) -> BilevelResult:
+    def execute(self) -> BilevelResult:
         """Iterate until something ends the run.
-
-        Parameters
-        ----------
-        stepper : Stepper
-            The method.
 
         Returns
         -------
@@ -195,17 +225,48 @@ class Run:
             If an oracle is not finite at the start.
         """
         with np.errstate(all="ignore"):  # what is not finite is told by the checks
-            self._evaluate_start()
+            if self.best is None:
+                self._evaluate_start()
             try:
                 while True:
+                    self._check_convergence()
                     self._check_limits()
-                    self._iterate(stepper)
+                    self._iterate()
             except Stop as stop:
                 status, message = stop.status, stop.message
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
                 message = f"interrupted after {self.state.nit} iterations; x, y, u are the last completed iterate"
             return self._result(status, message)
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what `_saved` returned, instead of from the start.
+
+        Parameters
+        ----------
+        saved : dict
+            Of a run with the same settings.
+        """
+        self.recorder = HistoryRecorder(*saved["recorder"])
+        self.seconds, self.evaluated_seconds = saved["seconds"], saved["evaluated_seconds"]
+        self.compile_start -= saved["compile_seconds"]
+        self.fun, self.evaluated_at, self.best = saved["fun"], saved["evaluated_at"], saved["best"]
+        self.first_value = saved["first_value"]
+        self.evaluation.count_before(*saved["evaluations"])
+
+    def _saved(self) -> dict[str, Any]:
+        """Return what `restore` needs."""
+        return {
+            "recorder": self.recorder.parts(),
+            "seconds": self.seconds,
+            "evaluated_seconds": self.evaluated_seconds,
+            "compile_seconds": compilation.seconds - self.compile_start,
+            "fun": self.fun,
+            "evaluated_at": self.evaluated_at,
+            "best": self.best,
+            "first_value": self.first_value,
+            "evaluations": (self.evaluation.counts, self.evaluation.samples),
+        }
 
     def _evaluate_start(self) -> None:
         try:
@@ -231,7 +292,7 @@ class Run:
 
     def _norms(self) -> str:
         """Say how far the last iteration was from the tolerance."""
-        if self.state.nit == 0:
+        if self.state.nit == 0 or self.limits.tol is None:
             return ""
         size, lower, adjoint = self.state.norms
         trial = "" if self.state.shown is None else " (at a trial point)"
@@ -240,30 +301,42 @@ class Run:
             f"against tol = {self.limits.tol:g}{trial}"
         )
 
-    def _iterate(self, stepper: Stepper) -> None:
-        """Do one iteration, evaluate if it is due, and test for convergence."""
-        start, compiled = time.perf_counter(), compilation.seconds
-        try:
-            state = stepper.step(self.view, self.state, self.project, self.limits.tol)
-        except NonFiniteOracleError as error:
-            self._blame(error)
-        except CurvatureError as error:
-            if self.state.nit == 0:
-                raise
-            raise self._divergence(str(error)) from error
-        finally:
-            self.seconds += max(0.0, time.perf_counter() - start - (compilation.seconds - compiled))
-        if not (all_finite(state.x) and all_finite(state.y) and all_finite(state.u)):
-            raise self._divergence("an iterate is not finite")
-        self.state = state
-        if state.nit % self.limits.eval_every == 0:
+    def _iterate(self) -> None:
+        """Do some iterations, evaluate if it is due, and call back."""
+        with self.session.protected():
+            state = self._advance()
+            if not (all_finite(state.x) and all_finite(state.y) and all_finite(state.u)):
+                raise self._divergence("an iterate is not finite")
+            self.state = state
+        if self._is_due():
             try:
                 self._evaluate()
             except NonFiniteOracleError as error:
                 raise self._divergence(str(error)) from error
             self._check_value()
             self._call_back()
-        self._check_convergence()
+
+    def _advance(self) -> State:
+        """Let the session work for a while, and take its time."""
+        every, nit = self.limits.eval_every, self.state.nit
+        until = min((nit // every + 1) * every, self.limits.max_iter)
+        start, compiled = time.perf_counter(), compilation.seconds
+        try:
+            return self.session.advance(self.state, until)
+        except NonFiniteOracleError as error:
+            self._blame(error)
+        except CurvatureError as error:
+            if nit == 0:
+                raise
+            raise self._divergence(str(error)) from error
+        finally:
+            self.seconds += max(0.0, time.perf_counter() - start - (compilation.seconds - compiled))
+
+    def _is_due(self) -> bool:
+        """Tell whether the iterate is to be evaluated."""
+        waited = self.seconds - self.evaluated_seconds
+        late = self.limits.eval_seconds is not None and waited >= self.limits.eval_seconds
+        return late or self.state.nit % self.limits.eval_every == 0
 
     def _blame(self, error: NonFiniteOracleError) -> NoReturn:
         """Tell a faulty oracle (not finite at ordinary arguments from the start) from divergence."""
@@ -293,8 +366,8 @@ class Run:
         s = self.state
         x, y, u = s.iterate
         self.fun = self.evaluation.upper_value(x, y)
-        self.evaluated_at = s.nit
-        self.recorder.add(s.nit, self.seconds, self.fun, s.norms, self.view.counts)
+        self.evaluated_at, self.evaluated_seconds = s.nit, self.seconds
+        self.recorder.add(s.nit, self.seconds, self.fun, s.norms, self.session.counts, self.session.samples)
         if self.best is None or self.fun < self.best.fun:
             x, y, u = _copies(x, y, u)
             self.best = EvaluatedIterate(x, y, u, self.fun, s.nit)
@@ -324,7 +397,7 @@ class Run:
             fun=self.fun,
             jac=None if s.d_x is None else s.d_x.copy(),
             nit=s.nit,
-            counts=self.view.counts,
+            counts=self.session.counts,
             hypergrad_norm=s.norms[0],
             lower_grad_norm=s.norms[1],
             adjoint_residual=s.norms[2],
@@ -336,13 +409,14 @@ class Run:
 
         assert self.best is not None
         s = self.state
+        saved = self._saved()  # the last row is none of a run that goes on
         if status is not Status.DIVERGED and self.evaluated_at != s.nit:
             status, message = self._evaluate_last(status, message)
         ended = s.iterate
         if status is Status.DIVERGED:
             ended, self.fun = self.best[:3], self.best.fun
         x, y, u = _copies(*ended)
-        return BilevelResult(
+        result = BilevelResult(
             x=x,
             y=y,
             u=u,
@@ -353,8 +427,8 @@ class Run:
             status=status,
             message=message,
             nit=s.nit,
-            counts=self.view.counts,
-            samples=self.view.samples,
+            counts=self.session.counts,
+            samples=self.session.samples,
             evaluation_counts=self.evaluation.counts,
             history=self.recorder.finish(),
             hypergrad_norm=s.norms[0],
@@ -363,6 +437,8 @@ class Run:
             seconds=self.seconds,
             compile_seconds=compilation.seconds - self.compile_start,
         )
+        result.keep(self.origin.checkpoint(status, s, self.limits, self.session, saved))
+        return result
 
     def _evaluate_last(self, status: Status, message: str) -> tuple[Status, str]:
         """Evaluate a final iterate that is off the evaluation grid or whose evaluation was interrupted."""

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from nbo._interrupts import held
 from nbo.datasets import shown
-from nbo.tuning.interrupts import held
 from nbo.tuning.models import FittedModel
 from nbo.tuning.report import TuneReport
 from nbo.tuning.stages import Stage

@@ -11,10 +11,15 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def held() -> Iterator[None]:
+def held(*, once: bool = False) -> Iterator[None]:
     """Postpone Ctrl-C to the end of the block, as a KeyboardInterrupt there.
 
     Nothing changes outside the main thread, or where somebody else handles the signal.
+
+    Parameters
+    ----------
+    once : bool
+        Whether a second Ctrl-C within the block is not postponed.
 
     Yields
     ------
@@ -22,10 +27,16 @@ def held() -> Iterator[None]:
         For the block.
     """
     pressed: list[int] = []
+
+    def press(number: int, frame: object) -> None:
+        if once and pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
     handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handles:
         try:
-            signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+            signal.signal(signal.SIGINT, press)
         except ValueError:  # only the main thread has a say in signals
             handles = False
     try:

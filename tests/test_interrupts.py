@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from nbo.tuning.interrupts import held, repeated
+from nbo._interrupts import held, repeated
 
 
 def test_ctrl_c_waits_for_the_end_of_the_block():

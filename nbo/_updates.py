@@ -1,0 +1,118 @@
+"""Updates of vectors in place, as array expressions in plain Python and as loops in compiled code.
+
+Array expressions inside compiled loops are slow to compile and allocate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from nbo._dual import dual
+
+Array = npt.NDArray[Any]
+
+
+def _copy_loop(target, source):  # type: ignore[no-untyped-def]
+    for i in range(target.shape[0]):
+        target[i] = source[i]
+
+
+@dual(compiled=_copy_loop)
+def copy(target: Array, source: Array) -> None:
+    """Do target <- source."""
+    target[:] = source
+
+
+def _add_scaled_loop(target, factor, source):  # type: ignore[no-untyped-def]
+    a = target.dtype.type(factor)
+    for i in range(target.shape[0]):
+        target[i] += a * source[i]
+
+
+@dual(compiled=_add_scaled_loop)
+def add_scaled(target: Array, factor: float, source: Array) -> None:
+    """Do target <- target + factor source."""
+    target += target.dtype.type(factor) * source
+
+
+def _scale_loop(target, factor, source):  # type: ignore[no-untyped-def]
+    a = target.dtype.type(factor)
+    for i in range(target.shape[0]):
+        target[i] = a * source[i]
+
+
+@dual(compiled=_scale_loop)
+def scale(target: Array, factor: float, source: Array) -> None:
+    """Do target <- factor source."""
+    target[:] = target.dtype.type(factor) * source
+
+
+def _subtract_loop(target, left, right):  # type: ignore[no-untyped-def]
+    for i in range(target.shape[0]):
+        target[i] = left[i] - right[i]
+
+
+@dual(compiled=_subtract_loop)
+def subtract(target: Array, left: Array, right: Array) -> None:
+    """Do target <- left - right."""
+    target[:] = left - right
+
+
+def _blend_loop(target, weight, source):  # type: ignore[no-untyped-def]
+    a = target.dtype.type(weight)
+    for i in range(target.shape[0]):
+        target[i] = source[i] + a * (target[i] - source[i])
+
+
+@dual(compiled=_blend_loop)
+def blend(target: Array, weight: float, source: Array) -> None:
+    """Do target <- weight target + (1 - weight) source; with the weight 0 exactly the source."""
+    target[:] = source + target.dtype.type(weight) * (target - source)
+
+
+def _correct_loop(target, weight, new, old):  # type: ignore[no-untyped-def]
+    a = target.dtype.type(weight)
+    for i in range(target.shape[0]):
+        target[i] = new[i] + a * (target[i] - old[i])
+
+
+@dual(compiled=_correct_loop)
+def correct(target: Array, weight: float, new: Array, old: Array) -> None:
+    """Do target <- new + weight (target - old), the recursion of variance-reduced estimators."""
+    target[:] = new + target.dtype.type(weight) * (target - old)
+
+
+def _replace_loop(estimate, row, mean, n_rows):  # type: ignore[no-untyped-def]
+    share = 1.0 / n_rows
+    for i in range(estimate.shape[0]):
+        old = row[i]
+        row[i] = estimate[i]
+        change = row[i] - old  # as the row holds it, so that the mean stays the mean of the rows
+        estimate[i] = change + estimate.dtype.type(mean[i])
+        mean[i] += share * change
+
+
+@dual(compiled=_replace_loop)
+def replace(estimate: Array, row: Array, mean: Array, n_rows: int) -> None:
+    """Store a new row and do estimate <- new - old + mean, then mean <- mean + (new - old) / n_rows (SAGA)."""
+    old = row.copy()
+    row[:] = estimate
+    change = row - old  # as the row holds it, so that the mean stays the mean of the rows
+    estimate[:] = change + mean
+    mean += change / float(n_rows)
+
+
+def _move_loop(x, step, direction, feasible):  # type: ignore[no-untyped-def]
+    lower, upper = feasible
+    for i in range(x.shape[0]):
+        value = x[i] - step * direction[i]
+        value = lower[i] if value < lower[i] else value  # comparisons that leave a NaN as it is
+        x[i] = upper[i] if value > upper[i] else value
+
+
+@dual(compiled=_move_loop)
+def move(x: Array, step: float, direction: Array, feasible: Any) -> None:
+    """Do x <- project(x - step direction); compiled code knows boxes, as a pair of bounds, only."""
+    x[:] = feasible(x - step * direction)

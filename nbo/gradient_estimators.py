@@ -1,0 +1,273 @@
+"""Estimators of the directions D_y, D_u and D_x from minibatches: SGD, SAGA, STORM and PAGE.
+
+An estimator is the class of its memory, a NamedTuple, and one function that runs in plain Python and inside compiled
+loops. It writes d_y = grad_2 g, d_u = H u - grad_2 f and d_x = grad_1 f - J u for the point at hand. A new one is such
+a pair and an entry in the table at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._dual import by_class, dual
+from nbo._updates import add_scaled, copy, correct, replace, subtract
+from nbo.minibatches import (
+    Components,
+    Data,
+    Oracles,
+    components,
+    full_components,
+    lower_grad_y,
+    lower_hvp,
+    lower_jvp,
+    upper_grad,
+)
+from nbo.sampling import B1, B2, B3, B4, block_of, coin
+
+Array = npt.NDArray[Any]
+
+
+class Point(NamedTuple):
+    """The iterate of a loop and its room to work in.
+
+    Attributes
+    ----------
+    x, y, u : ndarray
+        The iterate, (m,), (n,), (n,).
+    x_left : ndarray
+        The x that the last iteration started from, (m,).
+    d_x : ndarray
+        The last estimate of the hypergradient, (m,).
+    average : ndarray
+        Its moving average, (m,).
+    d : ndarray
+        d_y and d_u, (2, n).
+    V, HV : ndarray
+        Inner iterates v, w and their products, (2, n).
+    """
+
+    x: Array
+    y: Array
+    u: Array
+    x_left: Array
+    d_x: Array
+    average: Array
+    d: Array
+    V: Array
+    HV: Array
+
+
+def new_point(x: Array, y: Array, u: Array) -> Point:
+    """Return a point with room to work in.
+
+    Parameters
+    ----------
+    x, y, u : ndarray
+        The iterate, copied.
+
+    Returns
+    -------
+    Point
+        Zeros besides.
+    """
+    room = np.zeros((3, 2, y.shape[0]), dtype=y.dtype)
+    upper = np.zeros((3, x.shape[0]))
+    return Point(x.copy(), y.copy(), u.copy(), *upper, *room)
+
+
+class SGD(NamedTuple):
+    """The plain minibatch estimate, without memory.
+
+    Attributes
+    ----------
+    parts : Components
+        Room for it.
+    """
+
+    parts: Components
+
+
+class SAGA(NamedTuple):
+    """Defazio, Bach and Lacoste-Julien (2014): new - remembered + mean of the memory, a row for every block.
+
+    Attributes
+    ----------
+    parts : Components
+        Room for the new estimate.
+    grad, hvp, jvp, upper_x, upper_y : ndarray
+        Rows, (blocks, n) or (blocks, m), in the type of y.
+    mean_y, mean_x : ndarray
+        Means of the rows of grad, hvp and upper_y, (3, n), and of jvp and upper_x, (2, m), float64.
+    full : bool
+        Whether the rows start as the estimates at the first point; zero otherwise.
+    """
+
+    parts: Components
+    grad: Array
+    hvp: Array
+    jvp: Array
+    upper_x: Array
+    upper_y: Array
+    mean_y: Array
+    mean_x: Array
+    full: bool
+
+
+class STORM(NamedTuple):
+    """Cutkosky and Orabona (2019): new + momentum (last estimate - old), both of one batch, at two points.
+
+    Attributes
+    ----------
+    parts, old_parts : Components
+        Room for the estimates at the new and the old point.
+    estimate : Components
+        The last estimate.
+    x, y, u : ndarray
+        The old point.
+    """
+
+    parts: Components
+    old_parts: Components
+    estimate: Components
+    x: Array
+    y: Array
+    u: Array
+
+
+class PAGE(NamedTuple):
+    """Li, Bao, Zhang and Richtarik (2021): all samples with some probability, else last estimate + new - old.
+
+    Attributes
+    ----------
+    parts, old_parts : Components
+        Room for the estimates at the new and the old point.
+    estimate : Components
+        The last estimate.
+    x, y, u : ndarray
+        The old point.
+    probability : float
+        Of an iteration over all samples; the first one is such.
+    stored : Data
+        All samples.
+    """
+
+    parts: Components
+    old_parts: Components
+    estimate: Components
+    x: Array
+    y: Array
+    u: Array
+    probability: float
+    stored: Data
+
+
+@dual
+def combine(parts: Components, point: Point) -> None:
+    """Write the directions from their five parts."""
+    copy(point.d[0], parts.lower[0])
+    subtract(point.d[1], parts.lower[1], parts.upper_y)
+    subtract(point.d_x, parts.upper_x, parts.jvp)
+
+
+@dual
+def estimate_sgd(memory: SGD, o: Oracles, point: Point, k: int, momentum: float) -> None:
+    """Estimate from one batch a role."""
+    components(o, k, point.x, point.y, point.u, memory.parts)
+    combine(memory.parts, point)
+
+
+@dual
+def remember(row: Array, mean: Array, new: Array, n_rows: int) -> None:
+    """Set a row of a memory that is filled for the first time."""
+    copy(row, new)
+    add_scaled(mean, 1.0 / n_rows, row)
+
+
+@dual
+def remember_all(memory: SAGA, o: Oracles, point: Point) -> None:
+    """Fill the memory with the estimates of all blocks at one point."""
+    parts, x, y, u = memory.parts, point.x, point.y, point.u
+    n_grad, n_hvp, n_jvp, n_upper = (
+        memory.grad.shape[0],
+        memory.hvp.shape[0],
+        memory.jvp.shape[0],
+        memory.upper_x.shape[0],
+    )
+    for j in range(n_grad):
+        batch = block_of(o.streams, B2, j)
+        lower_grad_y(o, batch, x, y, parts.lower[0])
+        remember(memory.grad[j], memory.mean_y[0], parts.lower[0], n_grad)
+    for j in range(n_hvp):
+        batch = block_of(o.streams, B2 if o.share else B1, j)
+        lower_hvp(o, batch, x, y, u.reshape((1, u.shape[0])), parts.lower[1:])
+        remember(memory.hvp[j], memory.mean_y[1], parts.lower[1], n_hvp)
+    for j in range(n_jvp):
+        batch = block_of(o.streams, B2 if o.share else B4, j)
+        lower_jvp(o, batch, x, y, u, parts.jvp)
+        remember(memory.jvp[j], memory.mean_x[0], parts.jvp, n_jvp)
+    for j in range(n_upper):
+        batch = block_of(o.streams, B3, j)
+        upper_grad(o, batch, x, y, parts.upper_x, parts.upper_y)
+        remember(memory.upper_x[j], memory.mean_x[1], parts.upper_x, n_upper)
+        remember(memory.upper_y[j], memory.mean_y[2], parts.upper_y, n_upper)
+
+
+@dual
+def estimate_saga(memory: SAGA, o: Oracles, point: Point, k: int, momentum: float) -> None:
+    """Estimate from one batch a role and the memory of its block; O(m + n), whatever the size of the memory."""
+    parts = memory.parts
+    if k == 0 and memory.full:
+        remember_all(memory, o, point)
+    blocks = components(o, k, point.x, point.y, point.u, parts)
+    replace(parts.lower[0], memory.grad[blocks.grad], memory.mean_y[0], memory.grad.shape[0])
+    replace(parts.lower[1], memory.hvp[blocks.hvp], memory.mean_y[1], memory.hvp.shape[0])
+    replace(parts.upper_y, memory.upper_y[blocks.upper], memory.mean_y[2], memory.upper_y.shape[0])
+    replace(parts.jvp, memory.jvp[blocks.jvp], memory.mean_x[0], memory.jvp.shape[0])
+    replace(parts.upper_x, memory.upper_x[blocks.upper], memory.mean_x[1], memory.upper_x.shape[0])
+    combine(parts, point)
+
+
+@dual
+def correct_all(estimate: Components, weight: float, new: Components, old: Components) -> None:
+    """Do estimate <- new + weight (estimate - old) for all parts."""
+    for row in range(2):
+        correct(estimate.lower[row], weight, new.lower[row], old.lower[row])
+    correct(estimate.jvp, weight, new.jvp, old.jvp)
+    correct(estimate.upper_x, weight, new.upper_x, old.upper_x)
+    correct(estimate.upper_y, weight, new.upper_y, old.upper_y)
+
+
+@dual
+def estimate_storm(memory: STORM, o: Oracles, point: Point, k: int, momentum: float) -> None:
+    """Estimate from one batch a role at the new and the old point; the first time from the new one alone."""
+    components(o, k, point.x, point.y, point.u, memory.parts)
+    if k > 0:
+        components(o, k, memory.x, memory.y, memory.u, memory.old_parts)
+    correct_all(memory.estimate, momentum if k > 0 else 0.0, memory.parts, memory.old_parts)
+    copy(memory.x, point.x)
+    copy(memory.y, point.y)
+    copy(memory.u, point.u)
+    combine(memory.estimate, point)
+
+
+@dual
+def estimate_page(memory: PAGE, o: Oracles, point: Point, k: int, momentum: float) -> None:
+    """Estimate from all samples, or from one batch a role at the new and the old point."""
+    if k == 0 or coin(o.streams, k) < memory.probability:
+        everything = Oracles(o.kernels, memory.stored, o.streams, o.counts, o.share)
+        full_components(everything, point.x, point.y, point.u, memory.estimate)
+    else:
+        components(o, k, point.x, point.y, point.u, memory.parts)
+        components(o, k, memory.x, memory.y, memory.u, memory.old_parts)
+        correct_all(memory.estimate, 1.0, memory.parts, memory.old_parts)
+    copy(memory.x, point.x)
+    copy(memory.y, point.y)
+    copy(memory.u, point.u)
+    combine(memory.estimate, point)
+
+
+#: Writes the directions at a point: (memory, oracles, point, iteration, momentum).
+estimate = by_class({SGD: estimate_sgd, SAGA: estimate_saga, STORM: estimate_storm, PAGE: estimate_page})

@@ -1,0 +1,225 @@
+"""Oracles on minibatches as loops use them: one batch of one role at a time, counted, compiled or plain."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._dual import dual
+from nbo.oracles import KINDS
+from nbo.sampling import B1, B2, B3, B4, Batch, Streams, draw
+
+Array = npt.NDArray[Any]
+
+UPPER_GRAD, LOWER_GRAD_Y, LOWER_HVP, LOWER_JVP = (
+    KINDS.index(name) for name in ("upper_grad", "lower_grad_y", "lower_hvp", "lower_jvp")
+)
+
+
+class Data(NamedTuple):
+    """What kernels read.
+
+    Attributes
+    ----------
+    lower, upper : tuple
+        Arrays with one entry or row a sample (CSR matrices as (values, indices, indptr)); the last one, `row`, holds
+        the original index of each stored sample.
+    common : tuple
+        Arrays and numbers that belong to no sample.
+    """
+
+    lower: tuple[Any, ...]
+    upper: tuple[Any, ...]
+    common: tuple[Any, ...]
+
+
+class Kernels(NamedTuple):
+    """The functions that loops call, each adding `scale` times a sum over stored rows to its output.
+
+    Attributes
+    ----------
+    lower_grad_y : callable
+        (data, lo, hi, scale, x, y, out), out (n,).
+    lower_hvp : callable
+        (data, lo, hi, scale, x, y, V, out), V and out (k, n).
+    lower_grad_y_and_hvp : callable
+        (data, lo, hi, scale, x, y, u, out), out (2, n).
+    lower_jvp : callable
+        (data, lo, hi, scale, x, y, u, out), out (m,).
+    upper_grad : callable
+        (data, lo, hi, scale, x, y, out_x, out_y).
+    """
+
+    lower_grad_y: Any
+    lower_hvp: Any
+    lower_grad_y_and_hvp: Any
+    lower_jvp: Any
+    upper_grad: Any
+
+
+class Oracles(NamedTuple):
+    """All that a loop needs of a problem.
+
+    Attributes
+    ----------
+    kernels : Kernels
+        The functions.
+    data : Data
+        What they read.
+    streams : Streams
+        Where batches come from.
+    counts : ndarray of int
+        Calls and samples by kind, (2, kinds), in the order of `nbo.oracles.KINDS`.
+    share : bool
+        Whether one lower batch serves D_y, H u and J u.
+    """
+
+    kernels: Kernels
+    data: Data
+    streams: Streams
+    counts: Array
+    share: bool
+
+
+class Components(NamedTuple):
+    """Minibatch estimates of the five parts of the directions.
+
+    Attributes
+    ----------
+    lower : ndarray
+        grad_2 g and H u, (2, n).
+    jvp : ndarray
+        J u, (m,).
+    upper_x, upper_y : ndarray
+        grad_1 f and grad_2 f, (m,) and (n,).
+    """
+
+    lower: Array
+    jvp: Array
+    upper_x: Array
+    upper_y: Array
+
+
+class Blocks(NamedTuple):
+    """The blocks that the parts of a `Components` came from.
+
+    Attributes
+    ----------
+    grad, hvp, jvp, upper : int
+        Of grad_2 g, H u, J u, and both parts of grad f.
+    """
+
+    grad: int
+    hvp: int
+    jvp: int
+    upper: int
+
+
+def empty_components(dim_x: int, dim_y: int, dtype: npt.DTypeLike) -> Components:
+    """Return room for estimates.
+
+    Parameters
+    ----------
+    dim_x, dim_y : int
+        m and n.
+    dtype : dtype
+        Of the parts in the space of y.
+
+    Returns
+    -------
+    Components
+        Zeros.
+    """
+    return Components(np.zeros((2, dim_y), dtype), np.zeros(dim_x), np.zeros(dim_x), np.zeros(dim_y, dtype))
+
+
+@dual
+def count(o: Oracles, kind: int, times: int, batch: Batch) -> None:
+    """Count calls of one oracle on one batch."""
+    o.counts[0, kind] += times
+    o.counts[1, kind] += times * (batch.hi - batch.lo + batch.rest)
+
+
+@dual
+def lower_grad_y(o: Oracles, batch: Batch, x: Array, y: Array, out: Array) -> None:
+    """Write grad_2 g, (n,)."""
+    count(o, LOWER_GRAD_Y, 1, batch)
+    out[:] = 0
+    o.kernels.lower_grad_y(o.data, batch.lo, batch.hi, batch.scale, x, y, out)
+    if batch.rest > 0:
+        o.kernels.lower_grad_y(o.data, 0, batch.rest, batch.scale, x, y, out)
+
+
+@dual
+def lower_hvp(o: Oracles, batch: Batch, x: Array, y: Array, V: Array, out: Array) -> None:
+    """Write H v for each row of V, (k, n)."""
+    count(o, LOWER_HVP, V.shape[0], batch)
+    out[:] = 0
+    o.kernels.lower_hvp(o.data, batch.lo, batch.hi, batch.scale, x, y, V, out)
+    if batch.rest > 0:
+        o.kernels.lower_hvp(o.data, 0, batch.rest, batch.scale, x, y, V, out)
+
+
+@dual
+def lower_grad_y_and_hvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array, out: Array) -> None:
+    """Write grad_2 g and H u, (2, n)."""
+    count(o, LOWER_GRAD_Y, 1, batch)
+    count(o, LOWER_HVP, 1, batch)
+    out[:] = 0
+    o.kernels.lower_grad_y_and_hvp(o.data, batch.lo, batch.hi, batch.scale, x, y, u, out)
+    if batch.rest > 0:
+        o.kernels.lower_grad_y_and_hvp(o.data, 0, batch.rest, batch.scale, x, y, u, out)
+
+
+@dual
+def lower_jvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array, out: Array) -> None:
+    """Write J u, (m,)."""
+    count(o, LOWER_JVP, 1, batch)
+    out[:] = 0
+    o.kernels.lower_jvp(o.data, batch.lo, batch.hi, batch.scale, x, y, u, out)
+    if batch.rest > 0:
+        o.kernels.lower_jvp(o.data, 0, batch.rest, batch.scale, x, y, u, out)
+
+
+@dual
+def upper_grad(o: Oracles, batch: Batch, x: Array, y: Array, out_x: Array, out_y: Array) -> None:
+    """Write grad_1 f and grad_2 f, (m,) and (n,)."""
+    count(o, UPPER_GRAD, 1, batch)
+    out_x[:] = 0
+    out_y[:] = 0
+    o.kernels.upper_grad(o.data, batch.lo, batch.hi, batch.scale, x, y, out_x, out_y)
+    if batch.rest > 0:
+        o.kernels.upper_grad(o.data, 0, batch.rest, batch.scale, x, y, out_x, out_y)
+
+
+@dual
+def components(o: Oracles, k: int, x: Array, y: Array, u: Array, out: Components) -> Blocks:
+    """Write the five parts on the batches of iteration k, the same ones at each call."""
+    if o.share:
+        shared = draw(o.streams, B2, k)
+        lower_grad_y_and_hvp(o, shared, x, y, u, out.lower)
+        lower_jvp(o, shared, x, y, u, out.jvp)
+        blocks = (shared.block, shared.block, shared.block)
+    else:
+        batch_y = draw(o.streams, B2, k)
+        lower_grad_y(o, batch_y, x, y, out.lower[0])
+        batch_u = draw(o.streams, B1, k)
+        lower_hvp(o, batch_u, x, y, u.reshape((1, u.shape[0])), out.lower[1:])
+        batch_x = draw(o.streams, B4, k)
+        lower_jvp(o, batch_x, x, y, u, out.jvp)
+        blocks = (batch_y.block, batch_u.block, batch_x.block)
+    upper = draw(o.streams, B3, k)
+    upper_grad(o, upper, x, y, out.upper_x, out.upper_y)
+    return Blocks(blocks[0], blocks[1], blocks[2], upper.block)
+
+
+@dual
+def full_components(o: Oracles, x: Array, y: Array, u: Array, out: Components) -> None:
+    """Write the five parts over all rows of the data."""
+    n_lower, n_upper = o.data.lower[-1].shape[0], o.data.upper[-1].shape[0]
+    lower, upper = Batch(0, n_lower, 0, 1.0 / n_lower, 0), Batch(0, n_upper, 0, 1.0 / n_upper, 0)
+    lower_grad_y_and_hvp(o, lower, x, y, u, out.lower)
+    lower_jvp(o, lower, x, y, u, out.jvp)
+    upper_grad(o, upper, x, y, out.upper_x, out.upper_y)

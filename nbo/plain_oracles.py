@@ -1,0 +1,161 @@
+"""A plain problem's methods as the kernels that loops call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._validation import require_unmasked
+from nbo.feasible_sets import FeasibleSet
+from nbo.minibatches import Data, Kernels, Oracles
+from nbo.oracles import frozen, sample_sizes
+from nbo.problem import BilevelProblem, FiniteSumProblem
+from nbo.sampling import shuffled
+
+Array = npt.NDArray[Any]
+
+
+class PlainOracles:
+    """Adapters around the oracles of a problem, which stored rows reach as arrays of sample indices.
+
+    A problem that is no `FiniteSumProblem` is one sample on each level. Points are handed over as read-only copies,
+    since loops change theirs in place.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        The problem.
+    """
+
+    #: Windows past the end are no two ranges here: indices are stored twice over.
+    wraps = False
+
+    def __init__(self, problem: BilevelProblem) -> None:
+        self._problem = problem
+        self._has_samples = isinstance(problem, FiniteSumProblem)
+        self._sizes = tuple(sample_sizes(problem)[level] for level in ("lower", "upper"))
+        self._whole: tuple[Any, ...] = ()
+
+    def data(self, seed: int | None) -> Data:
+        """Return all samples once.
+
+        Parameters
+        ----------
+        seed : int or None
+            Of a shuffle; None for the original order.
+
+        Returns
+        -------
+        Data
+            Their indices.
+        """
+        orders = (
+            np.arange(n) if seed is None else shuffled(seed, level, n)
+            for level, n in zip(("lower", "upper"), self._sizes, strict=True)
+        )
+        self._whole = tuple(frozen(*orders))
+        return Data(self._whole[:1], self._whole[1:], ())
+
+    def chosen(self, lower: Array, upper: Array) -> Data:
+        """Return chosen samples.
+
+        Parameters
+        ----------
+        lower, upper : ndarray of int
+            Which ones.
+
+        Returns
+        -------
+        Data
+            Their indices.
+        """
+        lower, upper = frozen(lower, upper)
+        return Data((lower,), (upper,), ())
+
+    def feasible(self, feasible: FeasibleSet) -> FeasibleSet:
+        """Return a feasible set as plain loops take it.
+
+        Parameters
+        ----------
+        feasible : FeasibleSet
+            Any.
+
+        Returns
+        -------
+        FeasibleSet
+            The same.
+        """
+        return feasible
+
+    def call(self, loop: Callable[..., Any], o: Oracles, *arguments: Any) -> None:
+        """Run a loop as plain Python.
+
+        Parameters
+        ----------
+        loop : callable
+            Its first argument is `o`.
+        o : Oracles
+            What it reaches the problem by.
+        *arguments : object
+            The rest.
+        """
+        loop(o, *arguments)
+
+    def kernels(self) -> Kernels:
+        """Return the adapters.
+
+        Returns
+        -------
+        Kernels
+            Of the same signatures as compiled kernels.
+        """
+        return Kernels(
+            self._lower_grad_y, self._lower_hvp, self._lower_grad_y_and_hvp, self._lower_jvp, self._upper_grad
+        )
+
+    def _lower_grad_y(self, data, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
+        _add(out, "lower_grad_y", scale * (hi - lo), self._call("lower_grad_y", data.lower[-1], lo, hi, x, y))
+
+    def _lower_hvp(self, data, lo, hi, scale, x, y, V, out):  # type: ignore[no-untyped-def]
+        for v, row in zip(V, out, strict=True):
+            _add(row, "lower_hvp", scale * (hi - lo), self._call("lower_hvp", data.lower[-1], lo, hi, x, y, v))
+
+    def _lower_grad_y_and_hvp(self, data, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
+        self._lower_grad_y(data, lo, hi, scale, x, y, out[0])
+        self._lower_hvp(data, lo, hi, scale, x, y, u[None], out[1:])
+
+    def _lower_jvp(self, data, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
+        _add(out, "lower_jvp", scale * (hi - lo), self._call("lower_jvp", data.lower[-1], lo, hi, x, y, u))
+
+    def _upper_grad(self, data, lo, hi, scale, x, y, out_x, out_y):  # type: ignore[no-untyped-def]
+        pair = self._call("upper_grad", data.upper[-1], lo, hi, x, y)
+        try:
+            first, second = pair
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"upper_grad: returned {type(pair).__name__}; expected a pair (grad_1 f, grad_2 f)"
+            ) from None
+        _add(out_x, "upper_grad (first part)", scale * (hi - lo), first)
+        _add(out_y, "upper_grad (second part)", scale * (hi - lo), second)
+
+    def _call(self, name: str, rows: Array, lo: int, hi: int, *arguments: Array) -> Any:
+        oracle = getattr(self._problem, name)
+        arguments = tuple(frozen(*(a.copy() for a in arguments)))
+        if not self._has_samples:
+            return oracle(*arguments)
+        everything = hi - lo == rows.shape[0] and any(rows is whole for whole in self._whole)
+        return oracle(*arguments, batch=None if everything else rows[lo:hi])
+
+
+def _add(out: Array, name: str, factor: float, value: Any) -> None:
+    require_unmasked(name, value)
+    array = np.asarray(value)
+    if array.shape != out.shape or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{name}: returned an array of shape {array.shape} and type {array.dtype} for a batch; expected shape "
+            f"{out.shape} of real numbers"
+        )
+    out += out.dtype.type(factor) * array

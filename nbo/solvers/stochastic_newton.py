@@ -1,0 +1,608 @@
+"""The paper's stochastic family (Algorithms 4-5) and the single-loop methods that it generalises, from one loop."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._dual import dual
+from nbo._updates import add_scaled, blend, copy, move, scale
+from nbo._validation import choice, integer, real
+from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate
+from nbo.minibatches import Data, Oracles, empty_components, lower_hvp
+from nbo.oracles import OracleCounts
+from nbo.problem import BilevelProblem
+from nbo.sampling import B1, B2, B3, B4, INNER, Stream, draw
+from nbo.schedules import Schedule, Values, validate_weight, value
+from nbo.solvers.stochastic import StochasticSolver
+
+Array = npt.NDArray[Any]
+
+
+def newton_loop(
+    o: Oracles,
+    memory: Any,
+    point: Point,
+    feasible: Any,
+    inner: Values,
+    upper: Values,
+    weight: Values,
+    n_inner: int,
+    averages: bool,
+    k0: int,
+    k1: int,
+) -> None:
+    """Do iterations k0 .. k1 - 1: Newton directions by n_inner + 1 steps on minibatch Hessians, then a move."""
+    V, HV, d = point.V, point.HV, point.d
+    for k in range(k0, k1):
+        past = value(weight, k, k0)
+        estimate(memory, o, point, k, past)
+        gamma = value(inner, k, k0)
+        for r in range(2):
+            scale(V[r], gamma, d[r])
+        for t in range(n_inner):
+            lower_hvp(o, draw(o.streams, INNER + t, k), point.x, point.y, V, HV)
+            for r in range(2):
+                add_scaled(V[r], gamma, d[r])
+                add_scaled(V[r], -gamma, HV[r])
+        if k == k1 - 1:
+            copy(point.x_left, point.x)
+        add_scaled(point.y, -1.0, V[0])
+        add_scaled(point.u, -1.0, V[1])
+        move_upper(point, value(upper, k, k0), past if k > 0 else 0.0, averages, feasible)
+
+
+@dual
+def move_upper(point: Point, alpha: float, past: float, averages: bool, feasible: Any) -> None:
+    """Move x along -d_x or along its moving average."""
+    if averages:
+        blend(point.average, past, point.d_x)
+        move(point.x, alpha, point.average, feasible)
+    else:
+        move(point.x, alpha, point.d_x, feasible)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StochasticNewton(StochasticSolver):
+    """NSBO (paper, Algorithms 4-5): stochastic Newton directions for y and u by one inner solver.
+
+    At the old (x, y, u), with D_y, D_u and D_x estimates of grad_2 g, H u - grad_2 f and grad_1 f - J u: v = gamma D_y
+    and w = gamma D_u; for t = 0 .. T - 1, (v, w) <- (v, w) - gamma (H^t (v, w) - (D_y, D_u)) with a fresh minibatch
+    Hessian H^t; then x <- project(x - alpha D_x), y <- y - v, u <- u - w (errata A1, A4, A5, E7).
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha.
+    inner_step_size : float or callable, optional
+        gamma; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default.
+    batch_sizes : dict, optional
+        Sizes of single batches.
+    sampler : {"epoch", "window", "iid"}
+        How batches are drawn.
+    eval_every : int, optional
+        Iterations between two evaluations of f.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u.
+    """
+
+    share_batches: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.share_batches, (bool, np.bool_)):
+            raise TypeError(f"share_batches: found {self.share_batches!r}; expected True or False")
+        super().__post_init__()
+
+    def steps(self) -> int:
+        """Return T.
+
+        Returns
+        -------
+        int
+            0 unless the method has inner steps.
+        """
+        return 0
+
+    def averages(self) -> bool:
+        """Tell whether x moves along a moving average of D_x.
+
+        Returns
+        -------
+        bool
+            False by default.
+        """
+        return False
+
+    def points(self) -> int:
+        """Return at how many points the estimator looks on one batch.
+
+        Returns
+        -------
+        int
+            1, or 2 for recursive estimators.
+        """
+        return 1
+
+    @abc.abstractmethod
+    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> Any:
+        """Return the estimator's memory; see `StochasticSolver.memory`."""
+
+    def loop(self) -> Callable[..., None]:
+        """Return `newton_loop`; see `StochasticSolver.loop`."""
+        return newton_loop
+
+    def settings(self) -> tuple[Any, ...]:
+        """Return T and whether x moves along an average; see `StochasticSolver.settings`."""
+        return self.steps(), self.averages()
+
+    def draws(self) -> Mapping[str, int]:
+        """Return one draw of every batch; see `StochasticSolver.draws`."""
+        apart = 0 if self.share_batches else 1
+        return {"B1": apart, "B2": 1, "B3": 1, "B4": apart, "B1t": self.steps()}
+
+    def cost_per_iteration(self, dim_y: int) -> OracleCounts:
+        """Return the oracle calls of one iteration on minibatches.
+
+        Parameters
+        ----------
+        dim_y : int
+            n.
+
+        Returns
+        -------
+        OracleCounts
+            1 lower_grad_y, 1 upper_grad, 1 lower_jvp and 2T + 1 lower_hvp; twice the first three and 2T + 2
+            lower_hvp where an estimator looks at two points.
+        """
+        points, products = self.points(), self.points() + 2 * self.steps()
+        return OracleCounts(upper_grad=points, lower_grad_y=points, lower_jvp=points, lower_hvp=products)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _InnerSteps(StochasticNewton):
+    n_inner: int = 1
+
+    def __post_init__(self) -> None:
+        integer("n_inner", self.n_inner)
+        super().__post_init__()
+
+    def steps(self) -> int:
+        return self.n_inner
+
+
+class _Sgd(StochasticNewton):
+    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> SGD:
+        return SGD(empty_components(problem.dim_x, problem.dim_y, dtype))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Saga(StochasticNewton):
+    initialization: str = "full"
+
+    def __post_init__(self) -> None:
+        choice("initialization", self.initialization, ("full", "zero"))
+        super().__post_init__()
+        if self.sampler != "epoch":
+            raise ValueError(
+                f"sampler: found {self.sampler!r}; expected 'epoch' for {self.name}, whose memory has a row for every "
+                "block of an epoch"
+            )
+
+    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> SAGA:
+        m, n = problem.dim_x, problem.dim_y
+        blocks = [-(-s.n // s.size) for s in streams[:4]]
+        if self.share_batches:
+            blocks[B1] = blocks[B4] = blocks[B2]
+        return SAGA(
+            parts=empty_components(m, n, dtype),
+            grad=np.zeros((blocks[B2], n), dtype),
+            hvp=np.zeros((blocks[B1], n), dtype),
+            jvp=np.zeros((blocks[B4], m), dtype),
+            upper_x=np.zeros((blocks[B3], m), dtype),
+            upper_y=np.zeros((blocks[B3], n), dtype),
+            mean_y=np.zeros((3, n)),
+            mean_x=np.zeros((2, m)),
+            full=self.initialization == "full",
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Storm(StochasticNewton):
+    momentum: Schedule = 0.9
+
+    def __post_init__(self) -> None:
+        validate_weight("momentum", self.momentum)
+        super().__post_init__()
+
+    def weight(self) -> Schedule:
+        return self.momentum
+
+    def points(self) -> int:
+        return 2
+
+    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> STORM:
+        m, n = problem.dim_x, problem.dim_y
+        new, old, last = (empty_components(m, n, dtype) for _ in range(3))
+        y, u = np.zeros((2, n), dtype)
+        return STORM(new, old, last, np.zeros(m), y, u)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Page(StochasticNewton):
+    probability: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.probability is not None and real("probability", self.probability, minimum=0.0) > 1:
+            raise ValueError(f"probability: found {self.probability}; expected a number from 0 to 1")
+        super().__post_init__()
+
+    def points(self) -> int:
+        return 2
+
+    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> PAGE:
+        m, n = problem.dim_x, problem.dim_y
+        new, old, last = (empty_components(m, n, dtype) for _ in range(3))
+        y, u = np.zeros((2, n), dtype)
+        batch = streams[B2]
+        probability = batch.size / (batch.n + batch.size) if self.probability is None else self.probability
+        return PAGE(new, old, last, np.zeros(m), y, u, float(probability), stored)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Averaged(StochasticNewton):
+    momentum: Schedule = 0.9
+
+    def __post_init__(self) -> None:
+        validate_weight("momentum", self.momentum)
+        super().__post_init__()
+
+    def weight(self) -> Schedule:
+        return self.momentum
+
+    def averages(self) -> bool:
+        return True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NSBOSGD(_InnerSteps, _Sgd):
+    """NSBO-SGD(T) (paper, Algorithms 4-5): stochastic Newton directions from plain minibatches.
+
+    The Newton directions of `StochasticNewton` with minibatch means for D_y, D_u and D_x.
+    Costs 1 lower_grad_y, 1 upper_grad, 1 lower_jvp and 2T + 1 lower_hvp an iteration, on minibatches.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
+    inner_step_size : float or callable, optional
+        gamma; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+    batch_size : int or "full", optional
+        The size of every batch; 64, of "B2" 256 (paper, appendix B.2), by default, capped at the number of samples.
+    batch_sizes : dict, optional
+        Sizes of single batches, "B1" (Hessian in D_u), "B2" (D_y), "B3" (grad f), "B4" (Jacobian) and "B1t"
+        (inner Hessians); they override `batch_size`.
+    sampler : {"epoch", "window", "iid"}
+        How batches are drawn, see `nbo.sampling.SAMPLERS`.
+    eval_every : int, optional
+        Iterations between two evaluations of f; a twentieth of `max_iter` by default.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u; False by default.
+    n_inner : int
+        T; 1 as in the paper's experiments, which is two inner steps.
+    """
+
+    name: ClassVar[str] = "nsbo-sgd"
+    description: ClassVar[str] = "stochastic Newton directions, plain minibatches (paper, Algorithms 4-5)"
+    default_sizes: ClassVar[Mapping[str, int]] = {"B2": 256}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NSBOSAGA(_InnerSteps, _Saga):
+    """NSBO-SAGA(T) (paper, Section 4.2): stochastic Newton directions from SAGA estimates.
+
+    The Newton directions of `StochasticNewton` with SAGA estimates of the five parts of D_y, D_u and D_x; the
+    inner Hessians are plain minibatches. Memory: 3n + 2m numbers a block.
+    Costs 1 lower_grad_y, 1 upper_grad, 1 lower_jvp and 2T + 1 lower_hvp an iteration, on minibatches.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
+    inner_step_size : float or callable, optional
+        gamma; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default, capped at the number of samples.
+    batch_sizes : dict, optional
+        Sizes of single batches, "B1" (Hessian in D_u), "B2" (D_y), "B3" (grad f), "B4" (Jacobian) and "B1t"
+        (inner Hessians); they override `batch_size`.
+    sampler : {"epoch"}
+        How batches are drawn, see `nbo.sampling.SAMPLERS`; SAGA's memory has a row for each block of an epoch.
+    eval_every : int, optional
+        Iterations between two evaluations of f; a twentieth of `max_iter` by default.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u; False by default.
+    n_inner : int
+        T; 1 as in the paper's experiments, which is two inner steps.
+    initialization : {"full", "zero"}
+        How the memory starts: with the estimates of all blocks at the first point (an epoch of every
+        oracle, counted), or with zeros, with which the first epoch overshoots.
+    """
+
+    name: ClassVar[str] = "nsbo-saga"
+    description: ClassVar[str] = "stochastic Newton directions, SAGA estimates (paper, Section 4.2)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MANSBOSAGA(_InnerSteps, _Saga, _Averaged):
+    """MA-NSBO-SAGA(T) (paper, Section 4.2): NSBO-SAGA whose x moves along a moving average of D_x.
+
+    h <- beta h + (1 - beta) D_x, from the first D_x on, and x <- project(x - alpha h). All else as in `NSBOSAGA`.
+    Costs 1 lower_grad_y, 1 upper_grad, 1 lower_jvp and 2T + 1 lower_hvp an iteration, on minibatches.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
+    inner_step_size : float or callable, optional
+        gamma; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default, capped at the number of samples.
+    batch_sizes : dict, optional
+        Sizes of single batches, "B1" (Hessian in D_u), "B2" (D_y), "B3" (grad f), "B4" (Jacobian) and "B1t"
+        (inner Hessians); they override `batch_size`.
+    sampler : {"epoch"}
+        How batches are drawn, see `nbo.sampling.SAMPLERS`; SAGA's memory has a row for each block of an epoch.
+    eval_every : int, optional
+        Iterations between two evaluations of f; a twentieth of `max_iter` by default.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u; False by default.
+    n_inner : int
+        T; 1 as in the paper's experiments, which is two inner steps.
+    initialization : {"full", "zero"}
+        How the memory starts: with the estimates of all blocks at the first point (an epoch of every
+        oracle, counted), or with zeros, with which the first epoch overshoots.
+    momentum : float or callable
+        Weight beta of the old direction in h <- beta h + (1 - beta) D_x, from 0 to 1, or a schedule; 0.9
+        (the paper's for IJCNN1; it takes 0.8 for Covtype and 0.99 for MNIST).
+    """
+
+    name: ClassVar[str] = "ma-nsbo-saga"
+    description: ClassVar[str] = "NSBO-SAGA with a moving average of D_x (paper, Section 4.2)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NSBOSTORM(_InnerSteps, _Storm):
+    """NSBO-STORM(T): stochastic Newton directions from STORM estimates.
+
+    The Newton directions of `StochasticNewton` with D <- D_b(new) + (1 - eta) (D - D_b(old)) for all five parts, one
+    batch b at two points. Costs 2 lower_grad_y, 2 upper_grad, 2 lower_jvp and 2T + 2 lower_hvp an iteration, on
+    minibatches.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
+    inner_step_size : float or callable, optional
+        gamma; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default, capped at the number of samples.
+    batch_sizes : dict, optional
+        Sizes of single batches, "B1" (Hessian in D_u), "B2" (D_y), "B3" (grad f), "B4" (Jacobian) and "B1t"
+        (inner Hessians); they override `batch_size`.
+    sampler : {"epoch", "window", "iid"}
+        How batches are drawn, see `nbo.sampling.SAMPLERS`.
+    eval_every : int, optional
+        Iterations between two evaluations of f; a twentieth of `max_iter` by default.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u; False by default.
+    n_inner : int
+        T; 1 as in the paper's experiments, which is two inner steps.
+    momentum : float or callable
+        Weight 1 - eta of the old estimate, from 0 (plain SGD) to 1, or a schedule; 0.9 (benchmark-derived).
+    """
+
+    name: ClassVar[str] = "nsbo-storm"
+    description: ClassVar[str] = "stochastic Newton directions, STORM estimates (paper, remark in Section 4.2)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NSBOPAGE(_InnerSteps, _Page):
+    """NSBO-PAGE(T): stochastic Newton directions from PAGE estimates.
+
+    The Newton directions of `StochasticNewton` with directions over all samples with some probability (the first time
+    always), else D <- D + D_b(new) - D_b(old) for all five parts. Costs 2 lower_grad_y, 2 upper_grad, 2 lower_jvp and
+    2T + 2 lower_hvp an iteration on minibatches, or 1, 1, 1 and 1 over all samples and 2T lower_hvp on minibatches.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
+    inner_step_size : float or callable, optional
+        gamma; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default, capped at the number of samples.
+    batch_sizes : dict, optional
+        Sizes of single batches, "B1" (Hessian in D_u), "B2" (D_y), "B3" (grad f), "B4" (Jacobian) and "B1t"
+        (inner Hessians); they override `batch_size`.
+    sampler : {"epoch", "window", "iid"}
+        How batches are drawn, see `nbo.sampling.SAMPLERS`.
+    eval_every : int, optional
+        Iterations between two evaluations of f; a twentieth of `max_iter` by default.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u; False by default.
+    n_inner : int
+        T; 1 as in the paper's experiments, which is two inner steps.
+    probability : float, optional
+        Of directions over all samples; |B2| / (n + |B2|) by default, as in PAGE's paper.
+    """
+
+    name: ClassVar[str] = "nsbo-page"
+    description: ClassVar[str] = "stochastic Newton directions, PAGE estimates (paper, remark in Section 4.2)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SOBA(_Sgd):
+    """SOBA (Dagreou, Ablin, Vaiter and Moreau, 2022): NSBO with T = 0 and plain minibatches.
+
+    Jacobi order, everything at the old point: y <- y - rho D_y, u <- u - rho D_u, x <- project(x - alpha D_x), with
+    u = +H^{-1} grad_2 f, which is minus the v of that paper (errata C1).
+    Costs 1 lower_grad_y, 1 upper_grad, 1 lower_jvp and 1 lower_hvp an iteration, on minibatches.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`; the paper's decays are exponents
+        3/5 for alpha
+        and 2/5 for rho, the public benchmark's 1/2 for both.
+    inner_step_size : float or callable, optional
+        rho; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default, capped at the number of samples.
+    batch_sizes : dict, optional
+        Sizes of single batches, "B2" (lower) and "B3" (upper); with `share_batches=False` also "B1"
+        (Hessian) and "B4" (Jacobian); they override `batch_size`.
+    sampler : {"epoch", "window", "iid"}
+        How batches are drawn, see `nbo.sampling.SAMPLERS`.
+    eval_every : int, optional
+        Iterations between two evaluations of f; a twentieth of `max_iter` by default.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u; True by default.
+    """
+
+    name: ClassVar[str] = "soba"
+    description: ClassVar[str] = "single loop, plain minibatches (Dagreou et al., 2022); NSBO-SGD with T = 0"
+    share_batches: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SABA(_Saga):
+    """SABA (Dagreou, Ablin, Vaiter and Moreau, 2022): NSBO with T = 0 and SAGA estimates, constant steps.
+
+    Jacobi order, everything at the old point: y <- y - rho D_y, u <- u - rho D_u, x <- project(x - alpha D_x), with
+    u = +H^{-1} grad_2 f, from SAGA estimates of the five parts. Memory: 3n + 2m numbers a block.
+    Costs 1 lower_grad_y, 1 upper_grad, 1 lower_jvp and 1 lower_hvp an iteration, on minibatches.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
+    inner_step_size : float or callable, optional
+        rho; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default, capped at the number of samples.
+    batch_sizes : dict, optional
+        Sizes of single batches, "B2" (lower) and "B3" (upper); with `share_batches=False` also "B1"
+        (Hessian) and "B4" (Jacobian); they override `batch_size`.
+    sampler : {"epoch"}
+        How batches are drawn, see `nbo.sampling.SAMPLERS`; SAGA's memory has a row for each block of an epoch.
+    eval_every : int, optional
+        Iterations between two evaluations of f; a twentieth of `max_iter` by default.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u; True by default.
+    initialization : {"full", "zero"}
+        How the memory starts: with the estimates of all blocks at the first point (an epoch of every
+        oracle, counted), or with zeros, with which the first epoch overshoots.
+    """
+
+    name: ClassVar[str] = "saba"
+    description: ClassVar[str] = "single loop, SAGA estimates (Dagreou et al., 2022); NSBO-SAGA with T = 0"
+    share_batches: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MASABA(_Saga, _Averaged):
+    """MA-SABA (Chu et al., 2024): SABA whose x moves along a moving average of D_x.
+
+    h <- beta h + (1 - beta) D_x, from the first D_x on, and x <- project(x - alpha h). All else as in `SABA`.
+    Costs 1 lower_grad_y, 1 upper_grad, 1 lower_jvp and 1 lower_hvp an iteration, on minibatches.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
+    inner_step_size : float or callable, optional
+        rho; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default, capped at the number of samples.
+    batch_sizes : dict, optional
+        Sizes of single batches, "B2" (lower) and "B3" (upper); with `share_batches=False` also "B1"
+        (Hessian) and "B4" (Jacobian); they override `batch_size`.
+    sampler : {"epoch"}
+        How batches are drawn, see `nbo.sampling.SAMPLERS`; SAGA's memory has a row for each block of an epoch.
+    eval_every : int, optional
+        Iterations between two evaluations of f; a twentieth of `max_iter` by default.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u; True by default.
+    initialization : {"full", "zero"}
+        How the memory starts: with the estimates of all blocks at the first point (an epoch of every
+        oracle, counted), or with zeros, with which the first epoch overshoots.
+    momentum : float or callable
+        Weight beta of the old direction in h <- beta h + (1 - beta) D_x, from 0 to 1, or a schedule; 0.9
+        (the paper's for IJCNN1; it takes 0.8 for Covtype and 0.99 for MNIST).
+    """
+
+    name: ClassVar[str] = "ma-saba"
+    description: ClassVar[str] = "SABA with a moving average of D_x (Chu et al., 2024)"
+    share_batches: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SPABA(_Page):
+    """SPABA (Chu et al., 2024): NSBO with T = 0 and PAGE estimates.
+
+    Jacobi order, everything at the old point: y <- y - rho D_y, u <- u - rho D_u, x <- project(x - alpha D_x), with
+    u = +H^{-1} grad_2 f, from PAGE estimates: directions over all samples with some
+    probability (the first time always), else D <- D + D_b(new) - D_b(old). Costs 2 lower_grad_y, 2 upper_grad,
+    2 lower_jvp and 2 lower_hvp an iteration on minibatches, or 1 of each over all samples.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
+    inner_step_size : float or callable, optional
+        rho; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default, capped at the number of samples.
+    batch_sizes : dict, optional
+        Sizes of single batches, "B2" (lower) and "B3" (upper); with `share_batches=False` also "B1"
+        (Hessian) and "B4" (Jacobian); they override `batch_size`.
+    sampler : {"epoch", "window", "iid"}
+        How batches are drawn, see `nbo.sampling.SAMPLERS`.
+    eval_every : int, optional
+        Iterations between two evaluations of f; a twentieth of `max_iter` by default.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u; True by default.
+    probability : float, optional
+        Of directions over all samples; |B2| / (n + |B2|) by default, as in PAGE's paper.
+    """
+
+    name: ClassVar[str] = "spaba"
+    description: ClassVar[str] = "single loop, PAGE estimates (Chu et al., 2024)"
+    share_batches: bool = True
