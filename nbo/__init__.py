@@ -10,6 +10,7 @@ from nbo.history import History, Status
 from nbo.lower_level import Hypergradient, LowerSolution, hypergradient, solve_lower_level
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
+from nbo.progress import ProgressLine
 from nbo.resuming import resume
 from nbo.solvers import (
     MANSBOSAGA,
@@ -71,6 +72,7 @@ __all__ = [
     "NoLoopAID",
     "OracleCounts",
     "ProblemReport",
+    "ProgressLine",
     "Status",
     "check_problem",
     "hypergradient",

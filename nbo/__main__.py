@@ -17,8 +17,8 @@ import nbo
 from nbo.datasets import shown
 
 if TYPE_CHECKING:
+    from nbo.progress import ProgressBar
     from nbo.tuning.outputs import ResultFolder
-    from nbo.tuning.progress import ProgressBar
 
 #: Exit statuses beside 0: output that cannot be printed, a mistake of the user, and, as 128 + the signal's number,
 #: Ctrl-C and output that nobody reads.
@@ -309,7 +309,7 @@ def _limit(arguments: argparse.Namespace) -> int | None:
 
 
 def _progress(stack: contextlib.ExitStack, total: int | None) -> ProgressBar | None:
-    from nbo.tuning.progress import ProgressBar
+    from nbo.progress import ProgressBar
 
     try:
         return stack.enter_context(ProgressBar(total, sys.stderr))

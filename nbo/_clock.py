@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 
 class Stopwatch:
@@ -12,16 +13,21 @@ class Stopwatch:
     ----------
     seconds : float
         Total of all finished outermost blocks.
+    listeners : list of callable
+        Called with True when an outermost block begins and with False when it ends.
     """
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.listeners: list[Callable[[bool], None]] = []
         self._depth = 0
         self._start = 0.0
 
     def __enter__(self) -> Stopwatch:
         if self._depth == 0:
             self._start = time.perf_counter()
+            for listener in self.listeners:
+                listener(True)
         self._depth += 1
         return self
 
@@ -29,6 +35,8 @@ class Stopwatch:
         self._depth -= 1
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._start
+            for listener in self.listeners:
+                listener(False)
 
 
 #: Everything that compiles or loads machine code runs inside this stopwatch; solvers subtract its growth.

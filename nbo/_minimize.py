@@ -110,22 +110,26 @@ def minimize(
         is what the errors of y and u may change in d_x, judged by the last changes of y and u (at
         y0 = u0 = 0 d_x is grad_1 f, often zero, and means nothing). That last part is an estimate, good
         to a factor of about two for nearly exact directions and of some tens for gradient inner steps:
-        `nbo.hypergradient` certifies a result.
+        `nbo.hypergradient` certifies a result. Stochastic methods, whose directions are noisy, have no such
+        test: they end at a limit.
     max_iter : int, optional
-        1000 by default.
+        1000 by default; for stochastic methods 10 epochs, that is passes over the lower-level samples.
     max_time : float, optional
         Seconds of solver time, that is without evaluation, callbacks and compilation; no limit by default.
     bounds : pair or scipy.optimize.Bounds, optional
         Lower and upper bounds of x, which replace the problem's.
     callback : callable, optional
-        Called after each evaluated iteration; with one parameter named ``intermediate_result`` it gets
-        an `OptimizeResult` (x, y, u, fun, nit, counts, hypergrad_norm, ...) by keyword, else a copy of x.
+        Called after each evaluated iteration (option `eval_every`); with one parameter named
+        ``intermediate_result`` it gets an `OptimizeResult` (x, y, u, fun, nit, counts, hypergrad_norm, ...)
+        by keyword, else a copy of x.
         It stops the run by raising `StopIteration` or returning a true value.
     random_state : None, int or numpy.random.Generator
-        For stochastic methods; deterministic ones draw nothing.
+        For stochastic methods: an integer always gives the same run, None a new one. Deterministic ones
+        draw nothing.
     options : dict, optional
         Options of the method, such as ``dict(step_size=0.1, inner_step_size=0.03, n_inner=1)``.
-        Step sizes that are left out are chosen by the library.
+        Step sizes that are left out are chosen by the library, but for the `step_size` of stochastic
+        methods, which has to be given.
 
     Returns
     -------
@@ -146,6 +150,7 @@ def minimize(
     --------
     hypergradient : An accurate hypergradient at one x.
     check_problem : Verifies the oracles first.
+    resume : Goes on with a run that ``res.save`` has written.
 
     Examples
     --------

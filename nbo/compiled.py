@@ -365,13 +365,19 @@ def _part(name: str, part: Any) -> Any:
     require_unmasked(name, part)
     if sp.issparse(part):
         matrix = part.tocsr()
+        matrix.check_format()  # compiled code follows the indices blindly
         values = _numbers(f"{name} (stored values)", matrix.data)
-        kind = np.uint32 if matrix.indices.dtype == np.int32 else np.uint64
-        return values, matrix.indices.astype(kind), matrix.indptr.astype(kind)
+        return values, _unsigned(matrix.indices), _unsigned(matrix.indptr)
     array = np.asarray(part)
     if array.ndim == 0:
         raise ValueError(f"{name}: found a number; expected an array with one entry or row a sample")
     return _numbers(name, array)
+
+
+def _unsigned(indices: Array) -> Array:
+    """Return a view of indices that frees compiled loops of tests for negative ones."""
+    wide = np.ascontiguousarray(indices, indices.dtype if indices.dtype in (np.int32, np.int64) else np.int64)
+    return wide.view(np.uint32 if wide.dtype == np.int32 else np.uint64)
 
 
 def _numbers(name: str, array: Array) -> Array:
@@ -413,5 +419,3 @@ def _is_mapped(level: tuple[Any, ...]) -> bool:
                 return True
             base = base.base
     return False
-
-

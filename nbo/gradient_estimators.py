@@ -166,7 +166,15 @@ class PAGE(NamedTuple):
 
 @dual
 def combine(parts: Components, point: Point) -> None:
-    """Write the directions from their five parts."""
+    """Write the directions from their five parts.
+
+    Parameters
+    ----------
+    parts : Components
+        The five parts.
+    point : Point
+        The iterate, and where the directions go.
+    """
     copy(point.d[0], parts.lower[0])
     subtract(point.d[1], parts.lower[1], parts.upper_y)
     subtract(point.d_x, parts.upper_x, parts.jvp)
@@ -174,21 +182,57 @@ def combine(parts: Components, point: Point) -> None:
 
 @dual
 def estimate_sgd(memory: SGD, o: Oracles, point: Point, k: int, momentum: float) -> None:
-    """Estimate from one batch a role."""
+    """Estimate from one batch a role.
+
+    Parameters
+    ----------
+    memory : NamedTuple
+        The estimator's memory, changed in place.
+    o : Oracles
+        What reaches the problem.
+    point : Point
+        The iterate, and where the directions go.
+    k : int
+        The iteration.
+    momentum : float
+        The weight of the past, for estimators that have one.
+    """
     components(o, k, point.x, point.y, point.u, memory.parts)
     combine(memory.parts, point)
 
 
 @dual
 def remember(row: Array, mean: Array, new: Array, n_rows: int) -> None:
-    """Set a row of a memory that is filled for the first time."""
+    """Set a row of a memory that is filled for the first time.
+
+    Parameters
+    ----------
+    row : ndarray
+        The row.
+    mean : ndarray
+        The mean of all rows.
+    new : ndarray
+        The estimate that it gets.
+    n_rows : int
+        How many rows there are.
+    """
     copy(row, new)
     add_scaled(mean, 1.0 / n_rows, row)
 
 
 @dual
 def remember_all(memory: SAGA, o: Oracles, point: Point) -> None:
-    """Fill the memory with the estimates of all blocks at one point."""
+    """Fill the memory with the estimates of all blocks at one point.
+
+    Parameters
+    ----------
+    memory : NamedTuple
+        The estimator's memory, changed in place.
+    o : Oracles
+        What reaches the problem.
+    point : Point
+        The iterate.
+    """
     parts, x, y, u = memory.parts, point.x, point.y, point.u
     n_grad, n_hvp, n_jvp, n_upper = (
         memory.grad.shape[0],
@@ -217,7 +261,21 @@ def remember_all(memory: SAGA, o: Oracles, point: Point) -> None:
 
 @dual
 def estimate_saga(memory: SAGA, o: Oracles, point: Point, k: int, momentum: float) -> None:
-    """Estimate from one batch a role and the memory of its block; O(m + n), whatever the size of the memory."""
+    """Estimate from one batch a role and the memory of its block; O(m + n), whatever the size of the memory.
+
+    Parameters
+    ----------
+    memory : NamedTuple
+        The estimator's memory, changed in place.
+    o : Oracles
+        What reaches the problem.
+    point : Point
+        The iterate, and where the directions go.
+    k : int
+        The iteration.
+    momentum : float
+        The weight of the past, for estimators that have one.
+    """
     parts = memory.parts
     if k == 0 and memory.full:
         remember_all(memory, o, point)
@@ -232,7 +290,19 @@ def estimate_saga(memory: SAGA, o: Oracles, point: Point, k: int, momentum: floa
 
 @dual
 def correct_all(estimate: Components, weight: float, new: Components, old: Components) -> None:
-    """Do estimate <- new + weight (estimate - old) for all parts."""
+    """Do estimate <- new + weight (estimate - old) for all parts.
+
+    Parameters
+    ----------
+    estimate : Components
+        The estimate, changed in place.
+    weight : float
+        The weight of the past.
+    new : Components
+        The parts at the new point.
+    old : Components
+        The parts at the old point.
+    """
     for row in range(2):
         correct(estimate.lower[row], weight, new.lower[row], old.lower[row])
     correct(estimate.jvp, weight, new.jvp, old.jvp)
@@ -242,7 +312,21 @@ def correct_all(estimate: Components, weight: float, new: Components, old: Compo
 
 @dual
 def estimate_storm(memory: STORM, o: Oracles, point: Point, k: int, momentum: float) -> None:
-    """Estimate from one batch a role at the new and the old point; the first time from the new one alone."""
+    """Estimate from one batch a role at the new and the old point; the first time from the new one alone.
+
+    Parameters
+    ----------
+    memory : NamedTuple
+        The estimator's memory, changed in place.
+    o : Oracles
+        What reaches the problem.
+    point : Point
+        The iterate, and where the directions go.
+    k : int
+        The iteration.
+    momentum : float
+        The weight of the past, for estimators that have one.
+    """
     components(o, k, point.x, point.y, point.u, memory.parts)
     if k > 0:
         components(o, k, memory.x, memory.y, memory.u, memory.old_parts)
@@ -255,7 +339,21 @@ def estimate_storm(memory: STORM, o: Oracles, point: Point, k: int, momentum: fl
 
 @dual
 def estimate_page(memory: PAGE, o: Oracles, point: Point, k: int, momentum: float) -> None:
-    """Estimate from all samples, or from one batch a role at the new and the old point."""
+    """Estimate from all samples, or from one batch a role at the new and the old point.
+
+    Parameters
+    ----------
+    memory : NamedTuple
+        The estimator's memory, changed in place.
+    o : Oracles
+        What reaches the problem.
+    point : Point
+        The iterate, and where the directions go.
+    k : int
+        The iteration.
+    momentum : float
+        The weight of the past, for estimators that have one.
+    """
     if k == 0 or coin(o.streams, k) < memory.probability:
         everything = Oracles(o.kernels, memory.stored, o.streams, o.counts, o.share)
         full_components(everything, point.x, point.y, point.u, memory.estimate)

@@ -137,14 +137,40 @@ def empty_components(dim_x: int, dim_y: int, dtype: npt.DTypeLike) -> Components
 
 @dual
 def count(o: Oracles, kind: int, times: int, batch: Batch) -> None:
-    """Count calls of one oracle on one batch."""
+    """Count calls of one oracle on one batch.
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    kind : int
+        The oracle, a place in `nbo.oracles.KINDS`.
+    times : int
+        How many calls.
+    batch : Batch
+        The batch.
+    """
     o.counts[0, kind] += times
     o.counts[1, kind] += times * (batch.hi - batch.lo + batch.rest)
 
 
 @dual
 def lower_grad_y(o: Oracles, batch: Batch, x: Array, y: Array, out: Array) -> None:
-    """Write grad_2 g, (n,)."""
+    """Write grad_2 g, (n,).
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    batch : Batch
+        The batch.
+    x : ndarray
+        The upper point, (m,).
+    y : ndarray
+        The lower point, (n,).
+    out : ndarray
+        Where the result goes.
+    """
     count(o, LOWER_GRAD_Y, 1, batch)
     out[:] = 0
     o.kernels.lower_grad_y(o.data, batch.lo, batch.hi, batch.scale, x, y, out)
@@ -154,7 +180,23 @@ def lower_grad_y(o: Oracles, batch: Batch, x: Array, y: Array, out: Array) -> No
 
 @dual
 def lower_hvp(o: Oracles, batch: Batch, x: Array, y: Array, V: Array, out: Array) -> None:
-    """Write H v for each row of V, (k, n)."""
+    """Write H v for each row of V, (k, n).
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    batch : Batch
+        The batch.
+    x : ndarray
+        The upper point, (m,).
+    y : ndarray
+        The lower point, (n,).
+    V : ndarray
+        Directions in rows, (k, n).
+    out : ndarray
+        Where the result goes.
+    """
     count(o, LOWER_HVP, V.shape[0], batch)
     out[:] = 0
     o.kernels.lower_hvp(o.data, batch.lo, batch.hi, batch.scale, x, y, V, out)
@@ -164,7 +206,23 @@ def lower_hvp(o: Oracles, batch: Batch, x: Array, y: Array, V: Array, out: Array
 
 @dual
 def lower_grad_y_and_hvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array, out: Array) -> None:
-    """Write grad_2 g and H u, (2, n)."""
+    """Write grad_2 g and H u, (2, n).
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    batch : Batch
+        The batch.
+    x : ndarray
+        The upper point, (m,).
+    y : ndarray
+        The lower point, (n,).
+    u : ndarray
+        The direction, (n,).
+    out : ndarray
+        Where the result goes.
+    """
     count(o, LOWER_GRAD_Y, 1, batch)
     count(o, LOWER_HVP, 1, batch)
     out[:] = 0
@@ -175,7 +233,23 @@ def lower_grad_y_and_hvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array,
 
 @dual
 def lower_jvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array, out: Array) -> None:
-    """Write J u, (m,)."""
+    """Write J u, (m,).
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    batch : Batch
+        The batch.
+    x : ndarray
+        The upper point, (m,).
+    y : ndarray
+        The lower point, (n,).
+    u : ndarray
+        The direction, (n,).
+    out : ndarray
+        Where the result goes.
+    """
     count(o, LOWER_JVP, 1, batch)
     out[:] = 0
     o.kernels.lower_jvp(o.data, batch.lo, batch.hi, batch.scale, x, y, u, out)
@@ -185,7 +259,23 @@ def lower_jvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array, out: Array
 
 @dual
 def upper_grad(o: Oracles, batch: Batch, x: Array, y: Array, out_x: Array, out_y: Array) -> None:
-    """Write grad_1 f and grad_2 f, (m,) and (n,)."""
+    """Write grad_1 f and grad_2 f, (m,) and (n,).
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    batch : Batch
+        The batch.
+    x : ndarray
+        The upper point, (m,).
+    y : ndarray
+        The lower point, (n,).
+    out_x : ndarray
+        Where grad_1 f goes, (m,).
+    out_y : ndarray
+        Where grad_2 f goes, (n,).
+    """
     count(o, UPPER_GRAD, 1, batch)
     out_x[:] = 0
     out_y[:] = 0
@@ -196,7 +286,28 @@ def upper_grad(o: Oracles, batch: Batch, x: Array, y: Array, out_x: Array, out_y
 
 @dual
 def components(o: Oracles, k: int, x: Array, y: Array, u: Array, out: Components) -> Blocks:
-    """Write the five parts on the batches of iteration k, the same ones at each call."""
+    """Write the five parts on the batches of iteration k, the same ones at each call.
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    k : int
+        The iteration.
+    x : ndarray
+        The upper point, (m,).
+    y : ndarray
+        The lower point, (n,).
+    u : ndarray
+        The adjoint point, (n,).
+    out : Components
+        Where the parts go.
+
+    Returns
+    -------
+    Blocks
+        Where they came from.
+    """
     if o.share:
         shared = draw(o.streams, B2, k)
         lower_grad_y_and_hvp(o, shared, x, y, u, out.lower)
@@ -217,7 +328,21 @@ def components(o: Oracles, k: int, x: Array, y: Array, u: Array, out: Components
 
 @dual
 def full_components(o: Oracles, x: Array, y: Array, u: Array, out: Components) -> None:
-    """Write the five parts over all rows of the data."""
+    """Write the five parts over all rows of the data.
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    x : ndarray
+        The upper point, (m,).
+    y : ndarray
+        The lower point, (n,).
+    u : ndarray
+        The adjoint point, (n,).
+    out : Components
+        Where the parts go.
+    """
     n_lower, n_upper = o.data.lower[-1].shape[0], o.data.upper[-1].shape[0]
     lower, upper = Batch(0, n_lower, 0, 1.0 / n_lower, 0), Batch(0, n_upper, 0, 1.0 / n_upper, 0)
     lower_grad_y_and_hvp(o, lower, x, y, u, out.lower)

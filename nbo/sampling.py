@@ -90,7 +90,20 @@ def _mix_compiled(key, counter):  # type: ignore[no-untyped-def]
 
 @dual(compiled=_mix_compiled)
 def mix(key: int, counter: int) -> int:
-    """Return the 64 random bits of one counter (splitmix64; Steele, Lea and Flood, 2014)."""
+    """Return the 64 random bits of one counter (splitmix64; Steele, Lea and Flood, 2014).
+
+    Parameters
+    ----------
+    key : int
+        The key, 64 bits.
+    counter : int
+        The number of the draw.
+
+    Returns
+    -------
+    int
+        64 random bits.
+    """
     z = (int(key) + (int(counter) + 1) * _GOLDEN) & _MASK
     z = ((z ^ (z >> 30)) * _FIRST) & _MASK
     z = ((z ^ (z >> 27)) * _SECOND) & _MASK
@@ -103,7 +116,20 @@ def _below_compiled(bits, n):  # type: ignore[no-untyped-def]
 
 @dual(compiled=_below_compiled)
 def below(bits: int, n: int) -> int:
-    """Return a number 0 .. n - 1 from random bits, for n far below 2^32."""
+    """Return a number 0 .. n - 1 from random bits, for n far below 2^32.
+
+    Parameters
+    ----------
+    bits : int
+        64 random bits.
+    n : int
+        The bound.
+
+    Returns
+    -------
+    int
+        0 .. n - 1.
+    """
     return ((bits >> 32) * int(n)) >> 32
 
 
@@ -113,13 +139,32 @@ def _unit_compiled(bits):  # type: ignore[no-untyped-def]
 
 @dual(compiled=_unit_compiled)
 def unit(bits: int) -> float:
-    """Return a number in [0, 1) from random bits."""
+    """Return a number in [0, 1) from random bits.
+
+    Parameters
+    ----------
+    bits : int
+        64 random bits.
+
+    Returns
+    -------
+    float
+        In [0, 1).
+    """
     return (bits >> 11) * 2.0**-53
 
 
 @dual
 def reorder(key: int, order: Array) -> None:
-    """Write a random permutation of 0 .. len(order) - 1 (Fisher and Yates)."""
+    """Write a random permutation of 0 .. len(order) - 1 (Fisher and Yates).
+
+    Parameters
+    ----------
+    key : int
+        The key, 64 bits.
+    order : ndarray of int
+        Where it goes.
+    """
     for i in range(order.shape[0]):
         order[i] = i
     for i in range(order.shape[0] - 1, 0, -1):
@@ -129,14 +174,44 @@ def reorder(key: int, order: Array) -> None:
 
 @dual
 def block_of(streams: Streams, role: int, block: int) -> Batch:
-    """Return one of the balanced blocks of a role."""
+    """Return one of the balanced blocks of a role.
+
+    Parameters
+    ----------
+    streams : Streams
+        The streams.
+    role : int
+        The role.
+    block : int
+        The number of the block.
+
+    Returns
+    -------
+    Batch
+        The batch.
+    """
     n, blocks = streams.table[role, _N], streams.table[role, _BLOCKS]
     return Batch(block * n // blocks, (block + 1) * n // blocks, 0, blocks / n, block)
 
 
 @dual
 def draw(streams: Streams, role: int, counter: int) -> Batch:
-    """Return the batch of a role for one counter."""
+    """Return the batch of a role for one counter.
+
+    Parameters
+    ----------
+    streams : Streams
+        The streams.
+    role : int
+        The role.
+    counter : int
+        The number of the draw.
+
+    Returns
+    -------
+    Batch
+        The batch.
+    """
     stream = streams.table[role]
     n, size = stream[_N], stream[_SIZE]
     if streams.kind == IID:
@@ -156,7 +231,20 @@ def draw(streams: Streams, role: int, counter: int) -> Batch:
 
 @dual
 def coin(streams: Streams, counter: int) -> float:
-    """Return the coin of one counter, uniform in [0, 1)."""
+    """Return the coin of one counter, uniform in [0, 1).
+
+    Parameters
+    ----------
+    streams : Streams
+        The streams.
+    counter : int
+        The number of the draw.
+
+    Returns
+    -------
+    float
+        In [0, 1).
+    """
     return unit(mix(streams.table[COIN, _KEY], counter))
 
 

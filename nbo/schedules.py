@@ -131,13 +131,43 @@ class Values(NamedTuple):
 
 @dual
 def power(scale: float, exponent: float, k: int) -> float:
-    """Return scale / (k + 1)^exponent."""
+    """Return scale / (k + 1)^exponent.
+
+    Parameters
+    ----------
+    scale : float
+        The first value.
+    exponent : float
+        0 for a constant.
+    k : int
+        The iteration.
+
+    Returns
+    -------
+    float
+        The value.
+    """
     return scale / (k + 1.0) ** exponent if exponent > 0 else scale
 
 
 @dual
 def value(values: Values, k: int, start: int) -> float:
-    """Return the value of iteration k, where a table starts at `start`."""
+    """Return the value of iteration k, where a table starts at `start`.
+
+    Parameters
+    ----------
+    values : Values
+        The schedule.
+    k : int
+        The iteration.
+    start : int
+        The iteration of the table's first entry.
+
+    Returns
+    -------
+    float
+        The value.
+    """
     if values.table.shape[0] > 0:
         return values.table[k - start]
     return power(values.scale, values.exponent, k)

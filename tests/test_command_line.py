@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import nbo
+from nbo import _interrupts as interrupts
 from nbo import tuning
 from nbo.__main__ import main
 from nbo.datasets import NPZ_KEYS
-from nbo import _interrupts as interrupts
 from nbo.tuning import outputs
 from nbo.tuning.report import wrapped
 
@@ -180,7 +180,7 @@ def test_extras_that_are_missing_take_one_line_each(tmp_path, capsys, monkeypatc
 
 
 def test_ctrl_c_in_a_stage_writes_what_there_is(tmp_path, capsys, monkeypatch):
-    from nbo.tuning.progress import ProgressBar
+    from nbo.progress import ProgressBar
 
     def interrupt(self, stage, iteration, value):
         if iteration == 3:

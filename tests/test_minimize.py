@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_problems import Overriding, SelfCounting, fixed_options, logistic_data
+from reference_problems import DETERMINISTIC, Overriding, SelfCounting, fixed_options, logistic_data
 from scipy.optimize import Bounds, OptimizeResult
 
 import nbo
 from nbo._clock import compilation
 from nbo.solvers import REGISTRY
 
-METHODS = sorted(REGISTRY)
+METHODS = DETERMINISTIC
 
 
 @pytest.fixture

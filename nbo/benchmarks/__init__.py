@@ -11,5 +11,11 @@ def _full_batch(quick: bool) -> None:
     run(quick=quick)
 
 
+def _minibatch(quick: bool) -> None:
+    from nbo.benchmarks.minibatch import run
+
+    run(quick=quick)
+
+
 #: What ``nbo bench NAME`` runs: a function of ``quick``, which imports what it needs when it is called.
-BENCHMARKS: dict[str, Callable[[bool], None]] = {"full-batch": _full_batch}
+BENCHMARKS: dict[str, Callable[[bool], None]] = {"full-batch": _full_batch, "minibatch": _minibatch}

@@ -100,6 +100,53 @@ def _accumulate_2(rows, lo, hi, s, t, out):  # type: ignore[no-untyped-def]
             out[j, 1] += a * second
 
 
+def block_margins(rows, lo, hi, columns, products):  # type: ignore[no-untyped-def]
+    """Store the products of a few rows with vectors; see `nbo.kernels.blocks.margins`.
+
+    Parameters
+    ----------
+    rows : tuple of arrays
+        (values, indices, indptr) of all rows.
+    lo, hi : int
+        The block is lo <= i < hi.
+    columns : tuple of (p,) array
+        The vectors.
+    products : (k or more, hi - lo or more) array
+        Receives the products.
+    """
+    values, indices, indptr = rows
+    for c in range(len(columns)):
+        column = columns[c]
+        for i in range(lo, hi):
+            total = values.dtype.type(0)
+            for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                total += values[e] * column[indices[e]]
+            products[c, i - lo] = total
+
+
+def block_accumulate(rows, lo, hi, coefficients, sums):  # type: ignore[no-untyped-def]
+    """Add combinations of a few rows; see `nbo.kernels.blocks.accumulate`.
+
+    Parameters
+    ----------
+    rows : tuple of arrays
+        (values, indices, indptr) of all rows.
+    lo, hi : int
+        The block is lo <= i < hi.
+    coefficients : (k or more, hi - lo or more) array
+        One coefficient a row for each sum.
+    sums : tuple of (p,) array
+        What is added to.
+    """
+    values, indices, indptr = rows
+    for c in range(len(sums)):
+        total = sums[c]
+        for i in range(lo, hi):
+            factor = coefficients[c, i - lo]
+            for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                total[indices[e]] += values[e] * factor
+
+
 #: Columns in one product with a block of vectors: one cache line or two for what an index names.
 _GROUP = 16
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import box
+from nbo.compiled import CompiledProblem
 from nbo.problem import FiniteSumProblem, LowerModel
 from nbo.problems._data import Batch, binary_labels, design_matrix, row_norms, rows, same_columns, spectral_norm
 from nbo.problems._fingerprint import fingerprint
@@ -46,7 +47,7 @@ class DataSizes(NamedTuple):
     size_val: float
 
 
-class BinaryLogistic(FiniteSumProblem):
+class BinaryLogistic(CompiledProblem):
     """Log penalties x of a logistic model y, tuned on validation data.
 
     g = (1/n) sum_i log(1 + exp(-b_i a_i'y)) + 1/2 sum_j e^{x_{k(j)}} y_j^2 over training rows, and
@@ -111,18 +112,24 @@ class BinaryLogistic(FiniteSumProblem):
         prior: Any = None,
         bounds: Any = None,
     ) -> None:
+        from nbo.kernels import logistic_batches  # the compiler is imported only for problems that need it
+
         self.A = design_matrix("A", A)
         self.A_val = same_columns(self.A, design_matrix("A_val", A_val))
-        self.n_samples_lower, self.dim_y = self.A.shape
-        self.n_samples_upper = self.A_val.shape[0]
-        self.dtype = self.A.dtype
-        self.b = binary_labels("b", b, self.n_samples_lower, self.dtype, both=True)
-        self.b_val = binary_labels("b_val", b_val, self.n_samples_upper, self.dtype, both=False)
-        self._penalty = ExponentialPenalty(penalty, self.dim_y)
-        self.dim_x = self._penalty.dim_x
-        self._prior = GaussianPrior(prior, self.dim_x, float(self.n_samples_upper))
-        default = (-np.log(self.n_samples_lower) - 9.2, 12.0)
-        self.bounds = box("bounds", default if bounds is None else bounds, self.dim_x)
+        (n, p), n_val = self.A.shape, self.A_val.shape[0]
+        self.b = binary_labels("b", b, n, self.A.dtype, both=True)
+        self.b_val = binary_labels("b_val", b_val, n_val, self.A.dtype, both=False)
+        self._penalty = ExponentialPenalty(penalty, p)
+        self._prior = GaussianPrior(prior, self._penalty.dim_x, float(n_val))
+        super().__init__(
+            lower=(self.A, self.b),
+            upper=(self.A_val, self.b_val),
+            common=logistic_batches.common(self._penalty.groups, self._prior.center, self._prior.curvature),
+            kernels=logistic_batches.KERNELS,
+            dim_x=self._penalty.dim_x,
+            dim_y=p,
+            bounds=box("bounds", (-np.log(n) - 9.2, 12.0) if bounds is None else bounds, self._penalty.dim_x),
+        )
         self._lower = _mean(self.A, self.b, None)
         self._upper = _mean(self.A_val, self.b_val, None)
 

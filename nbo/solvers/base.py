@@ -197,7 +197,7 @@ def require_callback(callback: Any) -> None:
         raise TypeError(f"callback: found {type(callback).__name__}; expected a callable or None")
 
 
-class DeterministicSession:
+class DeterministicSession(Session):
     """A deterministic method at work: one step at a time.
 
     Parameters

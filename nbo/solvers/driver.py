@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 NORMS = (np.nan, np.nan, np.nan)
+GOING_ON = "from x0=res.x, y0=res.y, u0=res.u, or exactly by res.save and nbo.resume"
 NO_SCALES = Scales()
 
 
@@ -278,16 +279,16 @@ class Run:
     def _check_limits(self) -> None:
         nit = self.state.nit
         if nit >= self.limits.max_iter:
+            usual = "" if self.limits.tol is not None else ", the usual end of a stochastic method"
             raise Stop(
                 Status.ITERATION_LIMIT,
-                f"stopped at the iteration limit ({nit}){self._norms()}; raise max_iter, or go on from "
-                "x0=res.x, y0=res.y, u0=res.u",
+                f"stopped at the iteration limit ({nit}){self._norms()}{usual}; raise max_iter, or go on {GOING_ON}",
             )
         if self.seconds >= self.limits.max_time:
             raise Stop(
                 Status.TIME_LIMIT,
                 f"stopped at the time limit ({self.limits.max_time:g} s of solver time) after {nit} iterations"
-                f"{self._norms()}; raise max_time, or go on from x0=res.x, y0=res.y, u0=res.u",
+                f"{self._norms()}; raise max_time, or go on {GOING_ON}",
             )
 
     def _norms(self) -> str:

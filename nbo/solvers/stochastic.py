@@ -243,7 +243,8 @@ class StochasticSolver(Solver):
                 f"step_size: method {self.name!r} needs one; expected a positive number or a schedule such as "
                 "nbo.schedules.PowerDecay(0.1)"
             )
-        session = StochasticSession(self, problem, start, feasible, random_state)
+        chunk_seconds = min(CHUNK_SECONDS, limits.eval_seconds or np.inf, limits.max_time / 10)
+        session = StochasticSession(self, problem, start, feasible, random_state, chunk_seconds)
         return session, session.start
 
 
@@ -251,7 +252,7 @@ def _label(name: str, batch_sizes: Mapping[str, Any] | None) -> str:
     return f"batch_sizes[{name!r}]" if batch_sizes and name in batch_sizes else "batch_size"
 
 
-class StochasticSession:
+class StochasticSession(Session):
     """A stochastic method at work: arrays that the loop changes in place, and chunks of its iterations.
 
     Parameters
@@ -266,6 +267,8 @@ class StochasticSession:
         The feasible set of x.
     random_state : None, int or numpy.random.Generator
         Where the seed comes from.
+    chunk_seconds : float
+        What a chunk is meant to take.
 
     Attributes
     ----------
@@ -274,9 +277,15 @@ class StochasticSession:
     """
 
     def __init__(
-        self, solver: StochasticSolver, problem: BilevelProblem, start: State, feasible: FeasibleSet, random_state: Any
+        self,
+        solver: StochasticSolver,
+        problem: BilevelProblem,
+        start: State,
+        feasible: FeasibleSet,
+        random_state: Any,
+        chunk_seconds: float,
     ) -> None:
-        self._solver, self._feasible = solver, feasible
+        self._solver, self._feasible, self._chunk_seconds = solver, feasible, chunk_seconds
         self._view = CountedProblem(problem)  # for what goes over all samples
         self._before = OracleCounts(), OracleCounts()
         saved = start.memory
@@ -335,7 +344,7 @@ class StochasticSession:
         return self._backend.chosen(*doubled)
 
     def _next_chunk(self, done: int, seconds: float) -> int:
-        wanted = done * CHUNK_SECONDS / max(seconds, 1e-9)
+        wanted = done * self._chunk_seconds / max(seconds, 1e-9)
         chunk = max(1, int(min(wanted, CHUNK_GROWTH * max(done, self._chunk))))
         if self._kind == IID:
             rows = max(sum(s.size * s.draws for s in self._streams if s.level == level) for level in ("lower", "upper"))

@@ -32,7 +32,33 @@ def double_loop(
     k0: int,
     k1: int,
 ) -> None:
-    """Do iterations k0 .. k1 - 1: steps on y, then on u at the new y, then on x at both, a fresh batch each."""
+    """Do iterations k0 .. k1 - 1: steps on y, then on u at the new y, then on x at both, a fresh batch each.
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    memory : SGD
+        Room for estimates.
+    point : Point
+        The iterate, and where the directions go.
+    feasible : FeasibleSet or pair of ndarray
+        The feasible set of x; compiled, its bounds.
+    inner : Values
+        The inner step size.
+    upper : Values
+        The upper step size.
+    weight : Values
+        Not used.
+    n_lower_steps : int
+        Q.
+    n_linear_steps : int
+        N.
+    k0 : int
+        The first iteration.
+    k1 : int
+        The iteration to stop before.
+    """
     x, y, u, d, parts = point.x, point.y, point.u, point.d, memory.parts
     U = u.reshape((1, u.shape[0]))
     for k in range(k0, k1):

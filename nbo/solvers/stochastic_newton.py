@@ -37,7 +37,33 @@ def newton_loop(
     k0: int,
     k1: int,
 ) -> None:
-    """Do iterations k0 .. k1 - 1: Newton directions by n_inner + 1 steps on minibatch Hessians, then a move."""
+    """Do iterations k0 .. k1 - 1: Newton directions by n_inner + 1 steps on minibatch Hessians, then a move.
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    memory : NamedTuple
+        The estimator's memory, changed in place.
+    point : Point
+        The iterate, and where the directions go.
+    feasible : FeasibleSet or pair of ndarray
+        The feasible set of x; compiled, its bounds.
+    inner : Values
+        The inner step size.
+    upper : Values
+        The upper step size.
+    weight : Values
+        The weight of the past.
+    n_inner : int
+        T.
+    averages : bool
+        Whether x moves along a moving average of D_x.
+    k0 : int
+        The first iteration.
+    k1 : int
+        The iteration to stop before.
+    """
     V, HV, d = point.V, point.HV, point.d
     for k in range(k0, k1):
         past = value(weight, k, k0)
@@ -59,7 +85,21 @@ def newton_loop(
 
 @dual
 def move_upper(point: Point, alpha: float, past: float, averages: bool, feasible: Any) -> None:
-    """Move x along -d_x or along its moving average."""
+    """Move x along -d_x or along its moving average.
+
+    Parameters
+    ----------
+    point : Point
+        The iterate, and where the directions go.
+    alpha : float
+        The step.
+    past : float
+        The weight of the average so far.
+    averages : bool
+        Whether x moves along a moving average of D_x.
+    feasible : FeasibleSet or pair of ndarray
+        The feasible set of x; compiled, its bounds.
+    """
     if averages:
         blend(point.average, past, point.d_x)
         move(point.x, alpha, point.average, feasible)
@@ -273,7 +313,7 @@ class _Averaged(StochasticNewton):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NSBOSGD(_InnerSteps, _Sgd):
+class NSBOSGD(_Sgd, _InnerSteps):
     """NSBO-SGD(T) (paper, Algorithms 4-5): stochastic Newton directions from plain minibatches.
 
     The Newton directions of `StochasticNewton` with minibatch means for D_y, D_u and D_x.
@@ -308,7 +348,7 @@ class NSBOSGD(_InnerSteps, _Sgd):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NSBOSAGA(_InnerSteps, _Saga):
+class NSBOSAGA(_Saga, _InnerSteps):
     """NSBO-SAGA(T) (paper, Section 4.2): stochastic Newton directions from SAGA estimates.
 
     The Newton directions of `StochasticNewton` with SAGA estimates of the five parts of D_y, D_u and D_x; the
@@ -346,7 +386,7 @@ class NSBOSAGA(_InnerSteps, _Saga):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MANSBOSAGA(_InnerSteps, _Saga, _Averaged):
+class MANSBOSAGA(_Averaged, _Saga, _InnerSteps):
     """MA-NSBO-SAGA(T) (paper, Section 4.2): NSBO-SAGA whose x moves along a moving average of D_x.
 
     h <- beta h + (1 - beta) D_x, from the first D_x on, and x <- project(x - alpha h). All else as in `NSBOSAGA`.
@@ -386,7 +426,7 @@ class MANSBOSAGA(_InnerSteps, _Saga, _Averaged):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NSBOSTORM(_InnerSteps, _Storm):
+class NSBOSTORM(_Storm, _InnerSteps):
     """NSBO-STORM(T): stochastic Newton directions from STORM estimates.
 
     The Newton directions of `StochasticNewton` with D <- D_b(new) + (1 - eta) (D - D_b(old)) for all five parts, one
@@ -423,7 +463,7 @@ class NSBOSTORM(_InnerSteps, _Storm):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NSBOPAGE(_InnerSteps, _Page):
+class NSBOPAGE(_Page, _InnerSteps):
     """NSBO-PAGE(T): stochastic Newton directions from PAGE estimates.
 
     The Newton directions of `StochasticNewton` with directions over all samples with some probability (the first time
@@ -533,7 +573,7 @@ class SABA(_Saga):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MASABA(_Saga, _Averaged):
+class MASABA(_Averaged, _Saga):
     """MA-SABA (Chu et al., 2024): SABA whose x moves along a moving average of D_x.
 
     h <- beta h + (1 - beta) D_x, from the first D_x on, and x <- project(x - alpha h). All else as in `SABA`.

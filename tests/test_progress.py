@@ -6,9 +6,12 @@ import io
 import re
 import sys
 
+import numpy as np
 import pytest
 
-from nbo.tuning.progress import ProgressBar
+import nbo
+from nbo._clock import compilation
+from nbo.progress import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -90,3 +93,34 @@ def test_a_stream_that_cannot_be_written_to_ends_the_drawing_only(stream, finish
         if finish:
             bar.finish()
     assert progressed == 2 * list(range(11))  # the work went on
+
+
+def test_compiling_is_said_while_it_lasts():
+    stream = Terminal()
+    with ProgressBar(10, stream):
+        with compilation:
+            assert stream.getvalue().rstrip().endswith("compiling")
+        assert stream.getvalue().endswith("\r")  # the line is gone
+        with compilation, compilation:
+            pass
+    assert stream.getvalue().count("compiling") == 2
+    with compilation:
+        pass
+    assert stream.getvalue().count("compiling") == 2  # nobody listens any more
+
+
+def test_compiling_is_said_once_where_lines_pile_up():
+    stream = io.StringIO()
+    with ProgressBar(10, stream):
+        for _ in range(3):
+            with compilation:
+                pass
+    assert stream.getvalue().count("compiling") == 1
+
+
+def test_line_of_a_run():
+    problem = nbo.problems.Quadratic.family(n=4, m=2, kappa=10)
+    stream = Terminal()
+    with nbo.ProgressLine(50, stream) as line:
+        res = nbo.minimize(problem, np.zeros(2), method="nbo-cg", max_iter=50, callback=line)
+    assert f"{res.nit} iterations, value {res.fun:.6g}" in stream.getvalue()

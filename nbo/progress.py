@@ -1,11 +1,14 @@
-"""The progress bar of the command line; needs tqdm (``pip install "nbo[progress]"``)."""
+"""Progress bars, which say so while code is being compiled; need tqdm (``pip install "nbo[progress]"``)."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, TextIO
+
+from nbo._clock import compilation
 
 #: Seconds between redraws where lines pile up instead of being overwritten.
 _SLOW_REDRAW = 30.0
@@ -37,17 +40,31 @@ class ProgressBar:
         self._bar: Any = None
         self._broken = False
         self._stage = ""
+        self._notice: Any = None
+        self._noticed = False
 
     def __enter__(self) -> ProgressBar:
+        compilation.listeners.append(self._compiling)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        compilation.listeners.remove(self._compiling)
         if self._bar is not None:
             with self._drawing():
                 self._bar.close()
             self._bar = None
+
+    def _compiling(self, begins: bool) -> None:
+        """Show a line while code is compiled or loaded; where lines pile up, once."""
+        with self._drawing():
+            if self._notice is not None:
+                self._notice.close()
+                self._notice = None
+            elif begins and not self._broken and (self._stream.isatty() or not self._noticed):
+                self._noticed = True
+                self._notice = self._tqdm(bar_format="compiling", leave=False, file=self._stream)
 
     def __call__(self, stage: str, iteration: int, value: float) -> None:
         """Move the bar of `stage`, finishing the one before it."""
@@ -93,3 +110,51 @@ class ProgressBar:
             mininterval=0.1 if self._stream.isatty() else _SLOW_REDRAW,
             dynamic_ncols=True,
         )
+
+
+class ProgressLine:
+    """A callback for `nbo.minimize` that shows iterations and values on one line, and ``compiling`` when that is so.
+
+    Parameters
+    ----------
+    max_iter : int, optional
+        The limit of the run, if it is known.
+    stream : text stream, optional
+        Where to draw; standard error by default.
+
+    Raises
+    ------
+    ImportError
+        If tqdm is missing.
+
+    Examples
+    --------
+    >>> import io, nbo, numpy as np
+    >>> problem = nbo.problems.Quadratic.family(n=4, m=2, kappa=10)
+    >>> with nbo.ProgressLine(100, stream=io.StringIO()) as line:
+    ...     res = nbo.minimize(problem, np.zeros(2), max_iter=100, callback=line)
+    """
+
+    def __init__(self, max_iter: int | None = None, stream: TextIO | None = None) -> None:
+        self._bar = ProgressBar(max_iter, sys.stderr if stream is None else stream)
+
+    def __enter__(self) -> ProgressLine:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._bar.finish()
+        self._bar.__exit__(kind, error, trace)
+
+    def __call__(self, intermediate_result: Any) -> None:
+        """Move the line to an iterate.
+
+        Parameters
+        ----------
+        intermediate_result : OptimizeResult
+            From `nbo.minimize`.
+        """
+        self._bar("minimize", intermediate_result.nit, intermediate_result.fun)

@@ -1,0 +1,260 @@
+"""Minibatch loops: time an iteration, time to the first one, and time to a target on real data."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import nbo
+from nbo.benchmarks.ijcnn1 import run_ijcnn1
+from nbo.benchmarks.timing import one_blas_thread
+from nbo.feasible_sets import feasible_set
+from nbo.problem import FiniteSumProblem
+from nbo.solvers.driver import State
+
+Array = np.ndarray[Any, Any]
+
+
+class Case(NamedTuple):
+    """A method with options, and the bounds on its time.
+
+    Attributes
+    ----------
+    label, method : str
+        What the table and `nbo.minimize` call it.
+    options : dict
+        Besides step sizes.
+    microseconds : float or None
+        The largest time an iteration wanted, float64.
+    times_soba : float or None
+        The largest multiple of soba's time wanted.
+    """
+
+    label: str
+    method: str
+    options: dict[str, Any]
+    microseconds: float | None = None
+    times_soba: float | None = None
+
+
+CASES = (
+    Case("soba", "soba", {}, microseconds=3.5),
+    Case("saba", "saba", {}, times_soba=1.4),
+    Case("ma-saba", "ma-saba", {}),
+    Case("spaba", "spaba", {}),
+    Case("nsbo-sgd, all 64", "nsbo-sgd", {"batch_size": 64}, microseconds=6.5),
+    Case("nsbo-sgd, |B2| = 256", "nsbo-sgd", {}, microseconds=9.0),
+    Case("nsbo-saga", "nsbo-saga", {}),
+    Case("ma-nsbo-saga", "ma-nsbo-saga", {}),
+    Case("nsbo-storm", "nsbo-storm", {}),
+    Case("nsbo-page", "nsbo-page", {}),
+    Case("amigo-sgd, 10 + 10", "amigo-sgd", {}, microseconds=32.0),
+)
+
+STEPS = {"step_size": 0.1, "inner_step_size": 0.1}
+
+#: Training and validation rows and columns of IJCNN1.
+SHAPE = (49_990, 91_701, 22)
+QUICK_SHAPE = (2_000, 3_000, 22)
+
+_HEADING = """\
+Minibatch iterations on random dense rows of the shape {shape}, batches of 64, one thread. CPU time a
+iteration in microseconds, 10th percentile over chunks: of compiled loops, and of the same source in plain
+Python on NumPy oracles. Compilation and evaluation are left out."""
+
+
+def run(*, quick: bool = False) -> None:
+    """Measure and print the tables.
+
+    Parameters
+    ----------
+    quick : bool
+        Small shapes without bounds, to see that it works.
+    """
+    shape = QUICK_SHAPE if quick else SHAPE
+    with one_blas_thread():
+        print(_HEADING.format(shape=" x ".join(map(str, shape))))
+        print(f"  {'':<22} {'float64':>8} {'float32':>8} {'plain':>8}   plain/float64")
+        soba = None
+        for case in CASES:
+            times = measure(case, shape, chunks=3 if quick else 25)
+            soba = soba or times[0]
+            print(_line(case, times, None if quick else soba), flush=True)
+        print_first_iterations(CASES[:1] if quick else (CASES[0], CASES[1], CASES[5], CASES[10]))
+        run_ijcnn1(quick=quick)
+
+
+def _line(case: Case, times: tuple[float, float, float], soba: float | None) -> str:
+    double, single, plain = times
+    text = f"  {case.label:<22} {double:8.2f} {single:8.2f} {plain:8.0f}   {plain / double:.0f}"
+    if soba is None:
+        return text
+    for wanted, found, unit in (
+        (case.microseconds, double, "us"),
+        (case.times_soba, double / soba, "times soba"),
+    ):
+        if wanted is not None:
+            text += f"   ({found:.2f} {unit}, at most {wanted:g} wanted: {'met' if found <= wanted else 'not met'})"
+    return text + ("" if single < double else "   (float32 is not faster)")
+
+
+class NumpyLogistic(FiniteSumProblem):
+    """Binary logistic regression with a penalty a feature, as a user without a compiler writes it.
+
+    Parameters
+    ----------
+    A, b, A_val, b_val : ndarray
+        As of `nbo.problems.BinaryLogistic`.
+    """
+
+    def __init__(self, A: Array, b: Array, A_val: Array, b_val: Array) -> None:
+        self.A, self.b, self.A_val, self.b_val = A, b, A_val, b_val
+        self.dim_x = self.dim_y = A.shape[1]
+        self.n_samples_lower, self.n_samples_upper = len(b), len(b_val)
+        self.dtype = A.dtype
+
+    @staticmethod
+    def _rows(A: Array, b: Array, batch: Any) -> tuple[Array, Array]:
+        return (A, b) if batch is None else (A[batch], b[batch])
+
+    @staticmethod
+    def _gradient(A: Array, b: Array, y: Array) -> Array:
+        return A.T @ (-b / (1 + np.exp(b * (A @ y)))) / len(b)
+
+    def upper_value(self, x: Array, y: Array, batch: Any = None) -> float:
+        """Return f; see `BilevelProblem.upper_value`."""
+        A, b = self._rows(self.A_val, self.b_val, batch)
+        return float(np.mean(np.logaddexp(0, -b * (A @ y))))
+
+    def upper_grad(self, x: Array, y: Array, batch: Any = None) -> tuple[Array, Array]:
+        """Return zero and grad_2 f; see `BilevelProblem.upper_grad`."""
+        return np.zeros(self.dim_x), self._gradient(*self._rows(self.A_val, self.b_val, batch), y)
+
+    def lower_value(self, x: Array, y: Array, batch: Any = None) -> float:
+        """Return g; see `BilevelProblem.lower_value`."""
+        A, b = self._rows(self.A, self.b, batch)
+        return float(np.mean(np.logaddexp(0, -b * (A @ y))) + np.exp(x) @ (y * y) / 2)
+
+    def lower_grad_y(self, x: Array, y: Array, batch: Any = None) -> Array:
+        """Return grad_2 g; see `BilevelProblem.lower_grad_y`."""
+        return self._gradient(*self._rows(self.A, self.b, batch), y) + np.exp(x) * y
+
+    def lower_hvp(self, x: Array, y: Array, v: Array, batch: Any = None) -> Array:
+        """Return H v; see `BilevelProblem.lower_hvp`."""
+        A, _ = self._rows(self.A, self.b, batch)
+        s = 1 / (1 + np.exp(A @ y))
+        return A.T @ (s * (1 - s) * (A @ v)) / len(A) + np.exp(x) * v
+
+    def lower_jvp(self, x: Array, y: Array, u: Array, batch: Any = None) -> Array:
+        """Return J u; see `BilevelProblem.lower_jvp`."""
+        return np.exp(x) * y * u
+
+
+def random_data(shape: tuple[int, int, int], dtype: Any) -> tuple[Array, Array, Array, Array]:
+    """Return two noisy classes.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Training rows, validation rows and columns.
+    dtype : dtype
+        Of all arrays.
+
+    Returns
+    -------
+    tuple of ndarray
+        A, b, A_val and b_val.
+    """
+    rng = np.random.default_rng(0)
+    n, n_val, p = shape
+    truth = rng.standard_normal(p)
+    A, A_val = rng.standard_normal((n, p)), rng.standard_normal((n_val, p))
+    b, b_val = (np.where(X @ truth + rng.standard_normal(len(X)) > 0, 1.0, -1.0) for X in (A, A_val))
+    return A.astype(dtype), b.astype(dtype), A_val.astype(dtype), b_val.astype(dtype)
+
+
+def measure(case: Case, shape: tuple[int, int, int], chunks: int) -> tuple[float, float, float]:
+    """Time the iterations of one method.
+
+    Parameters
+    ----------
+    case : Case
+        The method.
+    shape : tuple of int
+        Of the data.
+    chunks : int
+        How many chunks to time.
+
+    Returns
+    -------
+    tuple of float
+        Microseconds of CPU time an iteration: compiled in double and in single precision, and plain.
+    """
+    double, single = random_data(shape, np.float64), random_data(shape, np.float32)
+    return (
+        _microseconds(case, nbo.problems.BinaryLogistic(*double), 4000, chunks),
+        _microseconds(case, nbo.problems.BinaryLogistic(*single), 4000, chunks),
+        _microseconds(case, NumpyLogistic(*double), 50, max(2, chunks // 5)),
+    )
+
+
+def _microseconds(case: Case, problem: FiniteSumProblem, iterations: int, chunks: int) -> float:
+    """Return the 10th percentile over chunks."""
+    solver = nbo.methods()[case.method].solver(**(STEPS | case.options))
+    times = list(_chunk_times(solver, problem, iterations, chunks))
+    return 1e6 * float(np.percentile(times, 10)) / iterations
+
+
+def _chunk_times(solver: Any, problem: FiniteSumProblem, iterations: int, chunks: int) -> Iterator[float]:
+    """Yield the CPU seconds of chunks of a fixed number of iterations, without evaluations between them."""
+    x, y, u = np.full(problem.dim_x, -2.0), *np.zeros((2, problem.dim_y), problem.dtype)
+    feasible, limits = feasible_set(problem, problem.dim_x, None, x), solver.limits(problem, 0.0, None, np.inf)
+    session, state = solver.session(problem, State(0, x, y, u), feasible, limits, 0)
+    state = session.advance(state, 1)
+    for _ in range(chunks):
+        until = state.nit + iterations
+        start = time.thread_time()
+        while state.nit < until:
+            state = session.advance(state, until)
+        yield time.thread_time() - start
+
+
+_FIRST = """\
+import time
+import numpy as np
+import nbo
+from nbo.benchmarks.minibatch import QUICK_SHAPE, STEPS, random_data
+problem = nbo.problems.BinaryLogistic(*random_data(QUICK_SHAPE, np.float64))
+start = time.perf_counter()
+result = nbo.minimize(problem, np.zeros(problem.dim_x), method={method!r}, options=STEPS, max_iter=1, random_state=0)
+print(time.perf_counter() - start)
+"""
+
+
+def print_first_iterations(cases: tuple[Case, ...]) -> None:
+    """Print how long the first iteration takes on an empty cache, and in the next process.
+
+    Parameters
+    ----------
+    cases : tuple of Case
+        Methods, each with a cache of its own.
+    """
+    print("\nSeconds from the call to the result of one iteration: on an empty cache, and in the next process")
+    for case in cases:
+        with tempfile.TemporaryDirectory() as cache:
+            cold, warm = (_first_iteration(case.method, cache) for _ in range(2))
+        met = "met" if cold <= 8 and warm <= 1 else "not met"
+        print(f"  {case.method:<22} {cold:8.2f} {warm:8.2f}   (at most 8 and 1 wanted: {met})", flush=True)
+
+
+def _first_iteration(method: str, cache: str) -> float:
+    environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+    command = [sys.executable, "-c", _FIRST.format(method=method)]
+    return float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)

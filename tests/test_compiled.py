@@ -1,0 +1,187 @@
+"""Problems given as arrays and kernels."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference_kernels import KERNELS, compiled_logistic
+from reference_problems import logistic_data
+
+import nbo
+
+DATA = logistic_data(70, 50, 4)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return compiled_logistic(*DATA)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return nbo.problems.BinaryLogistic(*DATA, penalty="shared")
+
+
+POINT = np.array([-1.5]), np.array([0.3, -0.2, 0.5, 1.0])
+U = np.array([1.0, 2.0, -1.0, 0.5])
+BATCHES = [None, slice(None), slice(5, 40), slice(40, 5, -3), np.array([3, 3, 49, 0]), [1, 2, -1]]
+
+
+def test_every_oracle_checks_out(problem):
+    report = nbo.check_problem(problem, *POINT, random_state=0)
+    assert report, report
+    assert "lower_grad_x" not in {c.name for c in report.checks if "not" not in c.detail}
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=repr)
+def test_oracles_are_means_over_batches(problem, reference, batch):
+    x, y = POINT
+    for name, arguments in (
+        ("upper_value", ()),
+        ("upper_grad", ()),
+        ("lower_value", ()),
+        ("lower_grad_y", ()),
+        ("lower_hvp", (U,)),
+        ("lower_jvp", (U,)),
+    ):
+        found = getattr(problem, name)(x, y, *arguments, batch=batch)
+        expected = getattr(reference, name)(x, y, *arguments, batch=batch)
+        np.testing.assert_allclose(np.hstack(found), np.hstack(expected), rtol=1e-12, atol=1e-15, err_msg=name)
+
+
+def test_the_lower_model_multiplies_blocks(problem, reference):
+    model, expected = problem.lower_model(*POINT), reference.lower_model(*POINT)
+    V = np.stack((U, U[::-1], POINT[1]))
+    np.testing.assert_allclose(model.hvp(V), expected.hvp(V), rtol=1e-12)
+    for found, wanted in zip(model.grad_y_and_hvp(U), expected.grad_y_and_hvp(U), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_deterministic_methods_run_on_it(problem, reference):
+    runs = [nbo.minimize(p, [-2.0], method="nbo-cg", max_iter=20, bounds=(-9, 9)) for p in (problem, reference)]
+    np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-8)
+
+
+@pytest.mark.parametrize("batch", ["all", 1.5, np.array([50]), np.array([], dtype=int), np.array([[0]])], ids=repr)
+def test_bad_batches_are_refused(problem, batch):
+    with pytest.raises((TypeError, ValueError, IndexError), match="batch"):
+        problem.upper_value(*POINT, batch=batch)
+
+
+def test_what_is_missing_is_listed():
+    with pytest.raises(ValueError, match="kernels: missing lower_hvp, upper_grad; a compiled problem needs all"):
+        compiled_logistic(*DATA, kernels={k: v for k, v in KERNELS.items() if k not in ("lower_hvp", "upper_grad")})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kernels": list(KERNELS.values())}, "kernels: found list; expected a dict"),
+        ({"kernels": KERNELS | {"lower_gradient": KERNELS["lower_grad_y"]}}, "kernels: found lower_gradient; expected"),
+        ({"kernels": KERNELS | {"lower_jvp": np.exp}}, r"kernels\['lower_jvp'\]: found ufunc; expected a function"),
+        ({"kernels": KERNELS | {"lower_jvp": KERNELS["lower_value"]}}, r"kernels\['lower_jvp'\]: found parameters"),
+        ({"lower": DATA[0]}, "lower: found ndarray; expected a non-empty tuple"),
+        ({"lower": ()}, "lower: found tuple; expected a non-empty tuple"),
+        ({"lower": (DATA[0], DATA[3])}, "lower: found arrays of 70, 50 samples"),
+        ({"upper": (DATA[2], np.full(50, np.nan))}, r"upper\[1\]: found nan at index 0"),
+        ({"upper": (DATA[2], DATA[3].astype(str))}, r"upper\[1\]: found type <U"),
+        ({"upper": (DATA[2], 1.0)}, r"upper\[1\]: found a number"),
+        ({"common": [1.0]}, "common: found list; expected a tuple"),
+        ({"common": ("text",)}, r"common\[0\]: found str; expected"),
+        ({"dim_x": 0}, "dim_x: found 0"),
+        ({"dim_y": 2.5}, "dim_y: found 2.5"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_arguments_are_refused(changes, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        compiled_logistic(*DATA, **changes)
+
+
+def test_a_kernel_that_does_not_compile_is_named():
+    def lower_jvp(data, lo, hi, scale, x, y, u, out):
+        out[0] = undefined_name  # noqa: F821
+
+    problem = compiled_logistic(*DATA, kernels=KERNELS | {"lower_jvp": lower_jvp})
+    with pytest.raises(TypeError, match=r"kernels\['lower_jvp'\]: numba cannot compile it"):
+        problem.lower_jvp(*POINT, U)
+
+
+def test_absent_optional_kernels_are_told(problem):
+    with pytest.raises(NotImplementedError, match="no kernel lower_grad_x"):
+        problem.lower_grad_x(*POINT)
+
+
+def test_types_follow_the_data(problem):
+    assert problem.dtype == np.float64
+    single = compiled_logistic(*(a.astype(np.float32) for a in DATA))
+    assert single.dtype == np.float32
+    assert compiled_logistic(DATA[0].astype(np.float32), *DATA[1:]).dtype == np.float64
+    np.testing.assert_allclose(single.lower_grad_y(*POINT), problem.lower_grad_y(*POINT), rtol=1e-5)
+
+
+def csr_upper_grad(data, lo, hi, scale, x, y, out_x, out_y):
+    (values, indices, starts), b, _ = data.upper
+    for i in range(lo, hi):
+        total = 0.0
+        for e in range(starts[i], starts[i + 1]):
+            total += values[e] * y[indices[e]]
+        for e in range(starts[i], starts[i + 1]):
+            out_y[indices[e]] -= scale * b[i] / (1 + np.exp(b[i] * total)) * values[e]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_sparse_data_arrive_as_arrays(problem, kind):
+    A = sp.csr_array(DATA[2])
+    A.indices, A.indptr = A.indices.astype(kind), A.indptr.astype(kind)
+    sparse = compiled_logistic(*DATA, upper=(A, DATA[3]), kernels=KERNELS | {"upper_grad": csr_upper_grad})
+    for batch in (None, slice(3, 9), np.array([4, 4, 0])):
+        np.testing.assert_allclose(
+            sparse.upper_grad(*POINT, batch=batch)[1], problem.upper_grad(*POINT, batch=batch)[1], rtol=1e-12
+        )
+    shuffled = sparse.shuffled(3)
+    order = shuffled.upper[-1]
+    values, indices, starts = shuffled.upper[0]
+    again = sp.csr_array((values, indices.astype(np.int64), starts.astype(np.int64)), shape=A.shape)
+    np.testing.assert_array_equal(again.toarray(), DATA[2][order])
+
+
+def test_inconsistent_sparse_data_are_refused():
+    A = sp.csr_array(DATA[2])
+    A.indices[3] = 99
+    with pytest.raises(ValueError, match="indices"):
+        compiled_logistic(*DATA, upper=(A, DATA[3]))
+
+
+def test_the_last_shuffle_is_kept_and_inputs_are_not_touched(problem):
+    before = [a.copy() for a in DATA]
+    first = problem.shuffled(5)
+    assert problem.shuffled(5) is first
+    assert problem.shuffled(6) is not first
+    assert sorted(first.lower[-1]) == list(range(70))
+    np.testing.assert_array_equal(first.lower[0], DATA[0][first.lower[-1]])
+    for array, copy in zip(DATA, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_memory_maps_are_not_copied(tmp_path):
+    mapped = np.memmap(tmp_path / "A.bin", dtype=np.float64, mode="w+", shape=DATA[0].shape)
+    mapped[:] = DATA[0]
+    mapped.flush()
+    read = np.memmap(tmp_path / "A.bin", dtype=np.float64, mode="r", shape=DATA[0].shape)
+    problem = compiled_logistic(read, *DATA[1:])
+    stored = problem.shuffled(1)
+    assert np.shares_memory(stored.lower[0], read)
+    assert not np.array_equal(stored.upper[0], DATA[2])
+    options = {"step_size": 0.1, "inner_step_size": 0.1, "batch_size": 8}
+    res = nbo.minimize(problem, [0.0], method="soba", max_iter=30, options=options, random_state=0)
+    assert np.isfinite(res.fun)
+
+
+def test_pickles_and_fingerprints(problem):
+    again = pickle.loads(pickle.dumps(problem))
+    assert again.fingerprint() == problem.fingerprint() != compiled_logistic(*logistic_data(70, 50, 4, 1)).fingerprint()
+    assert again.upper_value(*POINT) == problem.upper_value(*POINT)
