@@ -37,6 +37,18 @@ def add_scaled(target: Array, factor: float, source: Array) -> None:
     target += target.dtype.type(factor) * source
 
 
+def _add_scaled_change_loop(target, factor, left, right):  # type: ignore[no-untyped-def]
+    a = target.dtype.type(factor)
+    for i in range(target.shape[0]):
+        target[i] += a * (left[i] - right[i])
+
+
+@dual(compiled=_add_scaled_change_loop)
+def add_scaled_change(target: Array, factor: float, left: Array, right: Array) -> None:
+    """Do target <- target + factor (left - right)."""
+    target += target.dtype.type(factor) * (left - right)
+
+
 def _scale_loop(target, factor, source):  # type: ignore[no-untyped-def]
     a = target.dtype.type(factor)
     for i in range(target.shape[0]):

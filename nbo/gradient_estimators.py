@@ -19,6 +19,7 @@ from nbo.minibatches import (
     Data,
     Oracles,
     components,
+    directions,
     full_components,
     lower_grad_y,
     lower_hvp,
@@ -79,15 +80,7 @@ def new_point(x: Array, y: Array, u: Array) -> Point:
 
 
 class SGD(NamedTuple):
-    """The plain minibatch estimate, without memory.
-
-    Attributes
-    ----------
-    parts : Components
-        Room for it.
-    """
-
-    parts: Components
+    """The plain minibatch estimate, without memory."""
 
 
 class SAGA(NamedTuple):
@@ -197,8 +190,7 @@ def estimate_sgd(memory: SGD, o: Oracles, point: Point, k: int, momentum: float)
     momentum : float
         The weight of the past, for estimators that have one.
     """
-    components(o, k, point.x, point.y, point.u, memory.parts)
-    combine(memory.parts, point)
+    directions(o, k, point.x, point.y, point.u, point.d, point.d_x)
 
 
 @dual

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._dual import dual
+from nbo._updates import scale
 from nbo.oracles import KINDS
 from nbo.sampling import B1, B2, B3, B4, Batch, Streams, draw
 
@@ -282,6 +283,39 @@ def upper_grad(o: Oracles, batch: Batch, x: Array, y: Array, out_x: Array, out_y
     o.kernels.upper_grad(o.data, batch.lo, batch.hi, batch.scale, x, y, out_x, out_y)
     if batch.rest > 0:
         o.kernels.upper_grad(o.data, 0, batch.rest, batch.scale, x, y, out_x, out_y)
+
+
+@dual
+def directions(o: Oracles, k: int, x: Array, y: Array, u: Array, d: Array, d_x: Array) -> None:
+    """Write grad_2 g, H u - grad_2 f and grad_1 f - J u on the batches of iteration k, without room for their parts.
+
+    Kernels add to what is there and take any factor: the upper level enters with a minus, and d_x changes its sign.
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    k : int
+        The iteration.
+    x, y, u : ndarray
+        The point, (m,), (n,), (n,).
+    d, d_x : ndarray
+        Where the directions go, (2, n) and (m,).
+    """
+    if o.share:
+        shared = draw(o.streams, B2, k)
+        lower_grad_y_and_hvp(o, shared, x, y, u, d)
+        lower_jvp(o, shared, x, y, u, d_x)
+    else:
+        lower_grad_y(o, draw(o.streams, B2, k), x, y, d[0])
+        lower_hvp(o, draw(o.streams, B1, k), x, y, u.reshape((1, u.shape[0])), d[1:])
+        lower_jvp(o, draw(o.streams, B4, k), x, y, u, d_x)
+    upper = draw(o.streams, B3, k)
+    count(o, UPPER_GRAD, 1, upper)
+    o.kernels.upper_grad(o.data, upper.lo, upper.hi, -upper.scale, x, y, d_x, d[1])
+    if upper.rest > 0:
+        o.kernels.upper_grad(o.data, 0, upper.rest, -upper.scale, x, y, d_x, d[1])
+    scale(d_x, -1.0, d_x)
 
 
 @dual

@@ -382,8 +382,29 @@ def independent_rows(streams: Streams, roles: Sequence[Stream], level: str, star
     return np.concatenate(chosen)
 
 
-def batch_size(name: str, value: Any, n: int) -> int:
-    """Return an explicit batch size as a number.
+def validate_batch_size(name: str, value: Any) -> None:
+    """Raise unless `value` is a positive integer or ``"full"``.
+
+    Parameters
+    ----------
+    name : str
+        The option, for messages.
+    value : int or "full"
+        What was given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything else.
+    """
+    if not isinstance(value, str):
+        integer(name, value, minimum=1)
+    elif value != "full":
+        raise ValueError(f"{name}: found {value!r}; expected a positive integer or 'full'")
+
+
+def batch_size(name: str, value: int | str, n: int) -> int:
+    """Return a validated batch size as a number.
 
     Parameters
     ----------
@@ -401,14 +422,11 @@ def batch_size(name: str, value: Any, n: int) -> int:
 
     Raises
     ------
-    TypeError, ValueError
-        For anything else.
+    ValueError
+        If it is larger than `n`.
     """
     if isinstance(value, str):
-        if value != "full":
-            raise ValueError(f"{name}: found {value!r}; expected an integer from 1 to {n} or 'full'")
         return n
-    size = integer(name, value, minimum=1)
-    if size > n:
-        raise ValueError(f"{name}: found {size}; expected at most {n}, the number of samples of that level")
-    return size
+    if value > n:
+        raise ValueError(f"{name}: found {value}; expected at most {n}, the number of samples of that level")
+    return int(value)

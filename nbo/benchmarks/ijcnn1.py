@@ -19,7 +19,7 @@ METHODS = ("soba", "saba", "amigo-sgd", "nsbo-sgd", "nsbo-saga", "ma-nsbo-saga")
 #: Methods whose steps decay as (k + 1)^(-1/2), as in the public benchmark; those of the others are constant.
 DECAYING = ("soba", "nsbo-sgd")
 
-#: The paper's grid (appendix B.2): inner steps, and what the outer step is smaller by.
+#: The paper's grid (appendix C.2): inner steps, and what the outer step is smaller by.
 INNER_STEPS = tuple(float(step) for step in np.logspace(-5, 0, 6, base=2))
 OUTER_RATIOS = tuple(float(ratio) for ratio in np.logspace(-2, 0, 5))
 
@@ -155,12 +155,12 @@ def reach(
         None if it did not.
     """
     exponent = 0.5 if method in DECAYING else 0.0
-    solver = nbo.methods()[method].solver(
-        step_size=nbo.schedules.PowerDecay(inner / ratio, exponent),
-        inner_step_size=nbo.schedules.PowerDecay(inner, exponent),
-        eval_every=1 << 62,
-        eval_seconds=LOOK,
-    )
+    options = {
+        "step_size": nbo.schedules.PowerDecay(inner / ratio, exponent),
+        "inner_step_size": nbo.schedules.PowerDecay(inner, exponent),
+        "eval_every": 1 << 62,
+        "eval_seconds": LOOK,
+    }
     last = y0
 
     def low_enough(intermediate_result: Any) -> bool:
@@ -169,7 +169,17 @@ def reach(
         last = solution.y
         return bool(problem.upper_value(intermediate_result.x, solution.y) <= goal)
 
-    result = solver.solve(problem, x0, y0=y0, max_iter=1 << 40, max_time=SECONDS, callback=low_enough, random_state=0)
+    result = nbo.minimize(
+        problem,
+        x0,
+        y0=y0,
+        method=method,
+        options=options,
+        max_iter=1 << 40,
+        max_time=SECONDS,
+        callback=low_enough,
+        random_state=0,
+    )
     if result.status != "stopped":
         return None
     return Reached(result.seconds, sum(result.samples.as_dict().values()), inner, ratio)
@@ -182,7 +192,7 @@ def _random_problem() -> tuple[nbo.problems.BinaryLogistic, str]:
 
 
 def _real_problem() -> tuple[nbo.problems.BinaryLogistic, str] | None:
-    paths = [_find(name) for name in ("ijcnn1.bz2", "ijcnn1.t.bz2")]
+    paths = [_find(name) for name in ("ijcnn1", "ijcnn1.t")]
     if None in paths:
         return None
     start = time.perf_counter()
@@ -192,11 +202,8 @@ def _real_problem() -> tuple[nbo.problems.BinaryLogistic, str] | None:
     return problem, name + f"{time.perf_counter() - start:.0f} s)"
 
 
-def _find(file: str) -> Path | None:
-    """Return the path of a file in ./data or in the mirror."""
-    folders = [Path("data"), *([Path(os.environ["NBO_DATA_MIRROR"])] if "NBO_DATA_MIRROR" in os.environ else [])]
-    for folder in folders:
-        for path in (folder / file, *folder.glob(f"*/{file}")):
-            if path.is_file():
-                return path
-    return None
+def _find(name: str) -> Path | None:
+    """Return the path of a file in ./data or in the mirror, compressed or not."""
+    folders = ["data", *filter(None, [os.environ.get("NBO_DATA_MIRROR")])]
+    found = [path for folder in folders for end in ("", ".bz2") for path in sorted(Path(folder).rglob(name + end))]
+    return next((path for path in found if path.is_file()), None)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
+from numba.core.targetconfig import ConfigStack
 from numba.extending import lower_builtin, type_callable
 
 from nbo.kernels import csr
-from nbo.kernels.lanes import DenseRows
+from nbo.kernels.lanes import RowLoops
 
 #: Rows of a block, at most: enough to fill vectors, and few enough for 20 or 30 columns to stay in the nearest cache.
 BLOCK = 64
@@ -136,16 +137,23 @@ def _lower_accumulate(context: Any, builder: Any, signature: Any, arguments: Any
 
 @lower_builtin(margins, *_SPARSE, types.BaseTuple, types.Array)
 def _lower_sparse_margins(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    return context.compile_internal(builder, csr.block_margins, signature, arguments)
+    return _call(context, builder, csr.block_margins, signature, arguments)
 
 
 @lower_builtin(accumulate, *_SPARSE, types.Array, types.BaseTuple)
 def _lower_sparse_accumulate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    return context.compile_internal(builder, csr.block_accumulate, signature, arguments)
+    return _call(context, builder, csr.block_accumulate, signature, arguments)
 
 
-def _dense_rows(context: Any, builder: Any, signature: Any, arguments: Any) -> DenseRows:
-    return DenseRows(context, builder, signature.args[0], *arguments[:3])
+def _call(context: Any, builder: Any, function: Any, signature: Any, arguments: Any) -> Any:
+    """Compile a function with the options of its caller and call it."""
+    options = ConfigStack().top().copy()
+    compiled = context.compile_subroutine(builder, function, signature, flags=options)
+    return context.call_internal(builder, compiled.fndesc, signature, arguments)
+
+
+def _dense_rows(context: Any, builder: Any, signature: Any, arguments: Any) -> RowLoops:
+    return RowLoops(context, builder, signature.args[0], *arguments[:3])
 
 
 def _starts(context: Any, builder: Any, kinds: Any, arrays: Any) -> list[Any]:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
 
 from nbo.kernels.engine import FASTMATH
@@ -35,7 +34,7 @@ def lane_bytes() -> int:
     return 64 if llvm.get_host_cpu_features().get("avx512f", False) else 32
 
 
-class DenseRows:
+class RowLoops:
     """Loops over the stored rows lo <= i < hi of a C-contiguous array, in the function under construction.
 
     Parameters
@@ -48,7 +47,7 @@ class DenseRows:
         The array and the range.
     """
 
-    def __init__(self, context: Any, builder: Any, kind: types.Array, rows: Any, lo: Any, hi: Any) -> None:
+    def __init__(self, context: Any, builder: Any, kind: Any, rows: Any, lo: Any, hi: Any) -> None:
         array = context.make_array(kind)(context, builder, rows)
         self._builder, self._start = builder, array.data
         self._itemsize = kind.dtype.bitwidth // 8

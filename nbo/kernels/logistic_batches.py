@@ -12,16 +12,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from nbo.kernels import links
 from nbo.kernels.blocks import BLOCK, VECTORS, accumulate, margins, scratch
 from nbo.kernels.engine import helper
 from nbo.problems._penalty import LARGEST_EXPONENT
 
-#: A loop over so many numbers, no more and no less, is vectorised without a remainder, which would cost more than
-#: the loop where numbers are few. Loops run on to a multiple; the numbers at the end of a scratch mean nothing.
+#: A loop over a multiple of so many numbers is vectorised without a remainder, which would cost more than the rest
+#: where numbers are few. Loops run on to a multiple; the numbers at the end of a scratch mean nothing.
 STRIDE = 32
+
+#: The row of a scratch for second derivatives of the losses.
+SECOND = VECTORS - 1
 
 
 def common(groups: np.ndarray, center: np.ndarray, curvature: float) -> tuple[np.ndarray, np.ndarray, float]:
@@ -116,8 +118,8 @@ def lower_grad_y_and_hvp(data, lo, hi, scale, x, y, u, out):  # type: ignore[no-
     for start in range(lo, hi, BLOCK):
         stop = min(start + BLOCK, hi)
         margins(A, start, stop, (y, u), work)
-        _differentiate(b, start, stop - start, y.dtype.type(scale), work, 0)
-        _weigh(stop - start, work, 1)
+        _differentiate(b, start, stop - start, y.dtype.type(scale), work[0], work[SECOND])
+        _multiply(stop - start, work[SECOND], work[1])
         accumulate(A, start, stop, work, (out[0], out[1]))
     _add_penalty(data.common, x, scale * (hi - lo), (y, u), (out[0], out[1]))
 
@@ -237,7 +239,7 @@ def _add_slopes(level, lo, hi, scale, y, out):  # type: ignore[no-untyped-def]
     for start in range(lo, hi, BLOCK):
         stop = min(start + BLOCK, hi)
         margins(A, start, stop, (y,), work)
-        _differentiate(b, start, stop - start, y.dtype.type(scale), work, 0)
+        _differentiate(b, start, stop - start, y.dtype.type(scale), work[0], work[SECOND])
         accumulate(A, start, stop, work, (out,))
 
 
@@ -249,9 +251,9 @@ def _add_curvatures(level, lo, hi, scale, y, vectors, sums):  # type: ignore[no-
     for start in range(lo, hi, BLOCK):
         stop = min(start + BLOCK, hi)
         margins(A, start, stop, (*vectors, y), work)
-        _differentiate(b, start, stop - start, y.dtype.type(scale), work, len(vectors))
+        _differentiate(b, start, stop - start, y.dtype.type(scale), work[len(vectors)], work[SECOND])
         for c in range(len(vectors)):
-            _weigh(stop - start, work, c)
+            _multiply(stop - start, work[SECOND], work[c])
         accumulate(A, start, stop, work, sums)
 
 
@@ -269,30 +271,23 @@ def _losses(level, lo, hi, y):  # type: ignore[no-untyped-def]
     return total
 
 
-@helper(inline="always")
-def _padded(count):  # type: ignore[no-untyped-def]
-    """Return how far a loop over the numbers in a scratch runs."""
-    return -(-count // STRIDE) * STRIDE
+@helper(forceinline=True)
+def _differentiate(b, start, count, scale, products, curvatures):  # type: ignore[no-untyped-def]
+    """Turn products a_i'y into scaled first derivatives of the losses in them, and store the second ones."""
+    for i in range(count):
+        products[i] *= b[start + i]
+    for i in range(-(-count // STRIDE) * STRIDE):
+        slope, curvature = links.loss_derivatives(products[i])
+        products[i] = slope * scale
+        curvatures[i] = curvature * scale
+    for i in range(count):
+        products[i] *= b[start + i]
 
 
 @helper(forceinline=True)
-def _differentiate(b, start, count, scale, work, place):  # type: ignore[no-untyped-def]
-    """Turn products a_i'y into scaled first derivatives of the losses in them; the second ones go to the last row."""
-    for i in range(count):
-        work[place, i] *= b[start + i]
-    for i in range(_padded(count)):
-        slope, curvature = links.loss_derivatives(work[place, i])
-        work[place, i] = slope * scale
-        work[VECTORS - 1, i] = curvature * scale
-    for i in range(count):
-        work[place, i] *= b[start + i]
-
-
-@helper(forceinline=True)
-def _weigh(count, work, place):  # type: ignore[no-untyped-def]
-    """Multiply products by the second derivatives."""
-    for i in range(_padded(count)):
-        work[place, i] *= work[VECTORS - 1, i]
+def _multiply(count, factors, products):  # type: ignore[no-untyped-def]
+    for i in range(-(-count // STRIDE) * STRIDE):
+        products[i] *= factors[i]
 
 
 @helper(forceinline=True)
@@ -301,7 +296,7 @@ def _factors(common, x, start, count, weight, factors):  # type: ignore[no-untyp
     groups = common[0]
     for j in range(count):
         factors[j] = x[groups[start + j]]
-    for j in range(_padded(count)):
+    for j in range(-(-count // STRIDE) * STRIDE):
         exponent = factors[j]
         exponent = LARGEST_EXPONENT if exponent > LARGEST_EXPONENT else exponent
         exponent = -LARGEST_EXPONENT if exponent < -LARGEST_EXPONENT else exponent

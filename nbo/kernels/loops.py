@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
@@ -84,8 +85,32 @@ def signature(name: str, data: types.Type, dtype: Any) -> tuple[types.Type, ...]
     return (data, types.int64, types.int64, types.float64, x, y, *rest)
 
 
-def kernel(problem: CompiledProblem, name: str, data: Data) -> Callable[..., Any]:
-    """Return a kernel of a problem, compiled for its data.
+class CompiledKernel(NamedTuple):
+    """A kernel of a problem, compiled for the types of its data.
+
+    Attributes
+    ----------
+    function : callable
+        The dispatcher, for loops; the plain function where the compiler is switched off.
+    call : callable
+        What calls it from Python, see `nbo.kernels.engine.entry_point`.
+    dtypes : list of dtype
+        Of the arrays after `scale`.
+    """
+
+    function: Callable[..., Any]
+    call: Callable[..., Any]
+    dtypes: list[Any]
+
+
+_kernels: weakref.WeakKeyDictionary[CompiledProblem, dict[str, CompiledKernel]] = weakref.WeakKeyDictionary()
+
+#: Options of ``numba.njit`` that a user's own jitted kernels keep.
+_OPTIONS = ("fastmath", "error_model", "boundscheck", "inline")
+
+
+def kernel(problem: CompiledProblem, name: str) -> CompiledKernel:
+    """Return a kernel of a problem.
 
     Parameters
     ----------
@@ -93,30 +118,29 @@ def kernel(problem: CompiledProblem, name: str, data: Data) -> Callable[..., Any
         The problem.
     name : str
         The kernel.
-    data : Data
-        Any data of the problem's types.
 
     Returns
     -------
-    callable
-        The dispatcher.
+    CompiledKernel
+        Compiled at the first call.
 
     Raises
     ------
     TypeError
         If it does not compile.
     """
-    given = problem.kernels[name]
-    function = getattr(given, "py_func", given)
-    options = {k: v for k, v in getattr(given, "targetoptions", {}).items() if k in _OPTIONS}
-    try:
-        return compiled(function, signature(name, type_of(data), problem.dtype), **options)
-    except NumbaError as error:
-        raise TypeError(f"kernels[{name!r}]: numba cannot compile it for this data: {error}") from error
-
-
-#: Options of ``numba.njit`` that a user's own jitted kernels keep.
-_OPTIONS = ("fastmath", "error_model", "boundscheck", "inline")
+    known = _kernels.setdefault(problem, {})
+    if name not in known:
+        given = problem.kernels[name]
+        function = getattr(given, "py_func", given)
+        options = {k: v for k, v in getattr(given, "targetoptions", {}).items() if k in _OPTIONS}
+        kinds: Any = signature(name, type_of(problem.data), problem.dtype)
+        try:
+            dispatcher = compiled(function, kinds, **options)
+        except NumbaError as error:
+            raise TypeError(f"kernels[{name!r}]: numba cannot compile it for this data: {error}") from error
+        known[name] = CompiledKernel(dispatcher, entry_point(dispatcher, kinds), [as_dtype(k.dtype) for k in kinds[4:]])
+    return known[name]
 
 
 def call_kernel(
@@ -138,7 +162,7 @@ def call_kernel(
     name : str
         The kernel.
     data : Data
-        What it reads.
+        What it reads, of the same types as the problem's.
     lo, hi : int
         The rows.
     scale : float
@@ -153,11 +177,10 @@ def call_kernel(
     list of ndarray
         The outputs.
     """
-    kinds: Any = signature(name, type_of(data), problem.dtype)[4:]
-    inputs = [np.ascontiguousarray(a, as_dtype(t.dtype)) for a, t in zip(arguments, kinds, strict=False)]
-    outputs = [np.zeros(shape, as_dtype(t.dtype)) for shape, t in zip(shapes, kinds[len(inputs) :], strict=True)]
-    function = kernel(problem, name, data)
-    entry_point(function, signature(name, type_of(data), problem.dtype))(data, lo, hi, scale, *inputs, *outputs)
+    _, call, dtypes = kernel(problem, name)
+    inputs = [np.ascontiguousarray(a, dtype) for a, dtype in zip(arguments, dtypes, strict=False)]
+    outputs = [np.zeros(shape, dtype) for shape, dtype in zip(shapes, dtypes[len(inputs) :], strict=True)]
+    call(data, lo, hi, scale, *inputs, *outputs)
     return outputs
 
 
@@ -175,6 +198,7 @@ class CompiledOracles:
 
     def __init__(self, problem: CompiledProblem) -> None:
         self._problem = problem
+        self._entries: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def data(self, seed: int | None) -> Data:
         """Return the stored data.
@@ -237,7 +261,7 @@ class CompiledOracles:
         Kernels
             Dispatchers.
         """
-        return Kernels(*(kernel(self._problem, name, self._problem.data) for name in Kernels._fields))
+        return Kernels(*(kernel(self._problem, name).function for name in Kernels._fields))
 
     def call(self, loop: Callable[..., Any], o: Oracles, *arguments: Any) -> None:
         """Run a loop.
@@ -249,12 +273,21 @@ class CompiledOracles:
         o : Oracles
             What it reaches the problem by.
         *arguments : object
-            The rest.
+            The rest, of the same types at every call.
         """
+        if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+            loop(o, *arguments)
+            return
+        if loop not in self._entries:
+            kinds = (self._type_of_oracles(o), *(type_of(a) for a in arguments))
+            self._entries[loop] = entry_point(compiled(loop, kinds), kinds)
+        self._entries[loop](o, *arguments)
+
+    def _type_of_oracles(self, o: Oracles) -> types.Type:
+        """Return the type of `o`, in which kernels are first-class functions, all of one type for all problems."""
         data = type_of(o.data)
         kernels = [
             types.FunctionType(types.void(*signature(name, data, self._problem.dtype))) for name in Kernels._fields
         ]
-        first = [types.BaseTuple.from_types(kernels, Kernels), *(type_of(part) for part in o[1:])]
-        kinds = (types.BaseTuple.from_types(first, Oracles), *(type_of(a) for a in arguments))
-        entry_point(compiled(loop, kinds), kinds)(o, *arguments)
+        parts = [types.BaseTuple.from_types(kernels, Kernels), *(type_of(part) for part in o[1:])]
+        return types.BaseTuple.from_types(parts, Oracles)

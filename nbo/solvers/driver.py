@@ -1,4 +1,4 @@
-"""The loop around every deterministic method: evaluation, time, callbacks, statuses."""
+"""The loop around every method: evaluation, time, callbacks, statuses."""
 
 from __future__ import annotations
 
@@ -348,10 +348,11 @@ class Run:
         raise self._divergence(str(error)) from error
 
     def _divergence(self, what: str) -> Stop:
+        leave = ", or leave them out" if self.limits.tol is not None else ""
         return Stop(
             Status.DIVERGED,
             f"diverged after {self.state.nit} iterations ({what}); x, y, u are the best finite iterate; "
-            "use smaller step_size and inner_step_size, or leave them out",
+            f"use smaller step_size and inner_step_size{leave}",
         )
 
     def _check_value(self) -> None:

@@ -33,6 +33,7 @@ from nbo.sampling import (
     independent_rows,
     make_streams,
     seed_of,
+    validate_batch_size,
 )
 from nbo.schedules import Schedule, validate_schedule, values_between, weight_at
 from nbo.solvers.base import Solver
@@ -101,7 +102,7 @@ class StochasticSolver(Solver):
         if self.eval_seconds is not None:
             real("eval_seconds", self.eval_seconds, positive=True)
         for name, value in self._given_sizes().items():
-            batch_size(name, value, 1 << 62)
+            validate_batch_size(_label(name, self.batch_sizes), value)
 
     @abc.abstractmethod
     def loop(self) -> Callable[..., None]:

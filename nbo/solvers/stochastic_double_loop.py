@@ -10,8 +10,8 @@ import numpy as np
 
 from nbo._updates import add_scaled, copy, move, subtract
 from nbo._validation import integer
-from nbo.gradient_estimators import SGD, Point
-from nbo.minibatches import Data, Oracles, empty_components, lower_grad_y, lower_hvp, lower_jvp, upper_grad
+from nbo.gradient_estimators import Point
+from nbo.minibatches import Components, Data, Oracles, empty_components, lower_grad_y, lower_hvp, lower_jvp, upper_grad
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B1, B2, B3, B4, Stream, draw
@@ -21,7 +21,7 @@ from nbo.solvers.stochastic import StochasticSolver
 
 def double_loop(
     o: Oracles,
-    memory: SGD,
+    memory: Components,
     point: Point,
     feasible: Any,
     inner: Values,
@@ -38,7 +38,7 @@ def double_loop(
     ----------
     o : Oracles
         What reaches the problem.
-    memory : SGD
+    memory : Components
         Room for estimates.
     point : Point
         The iterate, and where the directions go.
@@ -59,7 +59,7 @@ def double_loop(
     k1 : int
         The iteration to stop before.
     """
-    x, y, u, d, parts = point.x, point.y, point.u, point.d, memory.parts
+    x, y, u, d, parts = point.x, point.y, point.u, point.d, memory
     U = u.reshape((1, u.shape[0]))
     for k in range(k0, k1):
         rho = value(inner, k, k0)
@@ -104,7 +104,7 @@ class AmIGOSGD(StochasticSolver):
     eval_seconds : float, optional
         Seconds of solver time after which f is evaluated besides.
     n_lower_steps : int
-        Q; 10 (paper of NBO, appendix B.2).
+        Q; 10 (paper of NBO, appendix C.2).
     n_linear_steps : int, optional
         N; Q when left out.
     """
@@ -129,9 +129,9 @@ class AmIGOSGD(StochasticSolver):
         """Return Q and N; see `StochasticSolver.settings`."""
         return self.n_lower_steps, self.n_linear_steps or self.n_lower_steps
 
-    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> SGD:
+    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> Components:
         """Return room for minibatch estimates; see `StochasticSolver.memory`."""
-        return SGD(empty_components(problem.dim_x, problem.dim_y, dtype))
+        return empty_components(problem.dim_x, problem.dim_y, dtype)
 
     def draws(self) -> Mapping[str, int]:
         """Return N, Q, 1 and 1; see `StochasticSolver.draws`."""

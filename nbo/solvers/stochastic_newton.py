@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._dual import dual
-from nbo._updates import add_scaled, blend, copy, move, scale
+from nbo._updates import add_scaled, add_scaled_change, blend, copy, move, scale
 from nbo._validation import choice, integer, real
 from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate
 from nbo.minibatches import Data, Oracles, empty_components, lower_hvp
@@ -74,8 +74,7 @@ def newton_loop(
         for t in range(n_inner):
             lower_hvp(o, draw(o.streams, INNER + t, k), point.x, point.y, V, HV)
             for r in range(2):
-                add_scaled(V[r], gamma, d[r])
-                add_scaled(V[r], -gamma, HV[r])
+                add_scaled_change(V[r], gamma, d[r], HV[r])
         if k == k1 - 1:
             copy(point.x_left, point.x)
         add_scaled(point.y, -1.0, V[0])
@@ -221,7 +220,7 @@ class _InnerSteps(StochasticNewton):
 
 class _Sgd(StochasticNewton):
     def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> SGD:
-        return SGD(empty_components(problem.dim_x, problem.dim_y, dtype))
+        return SGD()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -326,7 +325,7 @@ class NSBOSGD(_Sgd, _InnerSteps):
     inner_step_size : float or callable, optional
         gamma; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
     batch_size : int or "full", optional
-        The size of every batch; 64, of "B2" 256 (paper, appendix B.2), by default, capped at the number of samples.
+        The size of every batch; 64, of "B2" 256 (paper, appendix C.2), by default, capped at the number of samples.
     batch_sizes : dict, optional
         Sizes of single batches, "B1" (Hessian in D_u), "B2" (D_y), "B3" (grad f), "B4" (Jacobian) and "B1t"
         (inner Hessians); they override `batch_size`.
@@ -349,7 +348,7 @@ class NSBOSGD(_Sgd, _InnerSteps):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NSBOSAGA(_Saga, _InnerSteps):
-    """NSBO-SAGA(T) (paper, Section 4.2): stochastic Newton directions from SAGA estimates.
+    """NSBO-SAGA(T) (paper, Section 4.4): stochastic Newton directions from SAGA estimates.
 
     The Newton directions of `StochasticNewton` with SAGA estimates of the five parts of D_y, D_u and D_x; the
     inner Hessians are plain minibatches. Memory: 3n + 2m numbers a block.
@@ -382,12 +381,12 @@ class NSBOSAGA(_Saga, _InnerSteps):
     """
 
     name: ClassVar[str] = "nsbo-saga"
-    description: ClassVar[str] = "stochastic Newton directions, SAGA estimates (paper, Section 4.2)"
+    description: ClassVar[str] = "stochastic Newton directions, SAGA estimates (paper, Section 4.4)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MANSBOSAGA(_Averaged, _Saga, _InnerSteps):
-    """MA-NSBO-SAGA(T) (paper, Section 4.2): NSBO-SAGA whose x moves along a moving average of D_x.
+    """MA-NSBO-SAGA(T) (paper, Section 4.4): NSBO-SAGA whose x moves along a moving average of D_x.
 
     h <- beta h + (1 - beta) D_x, from the first D_x on, and x <- project(x - alpha h). All else as in `NSBOSAGA`.
     Costs 1 lower_grad_y, 1 upper_grad, 1 lower_jvp and 2T + 1 lower_hvp an iteration, on minibatches.
@@ -422,7 +421,7 @@ class MANSBOSAGA(_Averaged, _Saga, _InnerSteps):
     """
 
     name: ClassVar[str] = "ma-nsbo-saga"
-    description: ClassVar[str] = "NSBO-SAGA with a moving average of D_x (paper, Section 4.2)"
+    description: ClassVar[str] = "NSBO-SAGA with a moving average of D_x (paper, Section 4.4)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -459,7 +458,7 @@ class NSBOSTORM(_Storm, _InnerSteps):
     """
 
     name: ClassVar[str] = "nsbo-storm"
-    description: ClassVar[str] = "stochastic Newton directions, STORM estimates (paper, remark in Section 4.2)"
+    description: ClassVar[str] = "stochastic Newton directions, STORM estimates (paper, Remark 2.2)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -496,7 +495,7 @@ class NSBOPAGE(_Page, _InnerSteps):
     """
 
     name: ClassVar[str] = "nsbo-page"
-    description: ClassVar[str] = "stochastic Newton directions, PAGE estimates (paper, remark in Section 4.2)"
+    description: ClassVar[str] = "stochastic Newton directions, PAGE estimates (paper, Remark 2.2)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
