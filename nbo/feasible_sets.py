@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import box, vector
+from nbo._vectors import all_finite
 from nbo.problem import BilevelProblem, provides
 
 Array = npt.NDArray[Any]
@@ -104,6 +105,8 @@ class ProjectedSet(FeasibleSet):
         self._problem = problem
 
     def __call__(self, x: Array) -> Array:
+        if not all_finite(x):  # a run that diverges; the problem need not know such points
+            return x
         return vector("project (returned by the problem)", self._problem.project(x.copy()), x.shape[0])
 
     def free(self, x: Array, d_x: Array) -> None:

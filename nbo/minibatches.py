@@ -174,9 +174,10 @@ def lower_grad_y(o: Oracles, batch: Batch, x: Array, y: Array, out: Array) -> No
     """
     count(o, LOWER_GRAD_Y, 1, batch)
     out[:] = 0
-    o.kernels.lower_grad_y(o.data, batch.lo, batch.hi, batch.scale, x, y, out)
-    if batch.rest > 0:
-        o.kernels.lower_grad_y(o.data, 0, batch.rest, batch.scale, x, y, out)
+    lo, hi, rest = batch.lo, batch.hi, batch.rest
+    while lo < hi:
+        o.kernels.lower_grad_y(o.data, lo, hi, batch.scale, x, y, out)
+        lo, hi, rest = 0, rest, 0
 
 
 @dual
@@ -200,9 +201,10 @@ def lower_hvp(o: Oracles, batch: Batch, x: Array, y: Array, V: Array, out: Array
     """
     count(o, LOWER_HVP, V.shape[0], batch)
     out[:] = 0
-    o.kernels.lower_hvp(o.data, batch.lo, batch.hi, batch.scale, x, y, V, out)
-    if batch.rest > 0:
-        o.kernels.lower_hvp(o.data, 0, batch.rest, batch.scale, x, y, V, out)
+    lo, hi, rest = batch.lo, batch.hi, batch.rest
+    while lo < hi:
+        o.kernels.lower_hvp(o.data, lo, hi, batch.scale, x, y, V, out)
+        lo, hi, rest = 0, rest, 0
 
 
 @dual
@@ -227,9 +229,10 @@ def lower_grad_y_and_hvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array,
     count(o, LOWER_GRAD_Y, 1, batch)
     count(o, LOWER_HVP, 1, batch)
     out[:] = 0
-    o.kernels.lower_grad_y_and_hvp(o.data, batch.lo, batch.hi, batch.scale, x, y, u, out)
-    if batch.rest > 0:
-        o.kernels.lower_grad_y_and_hvp(o.data, 0, batch.rest, batch.scale, x, y, u, out)
+    lo, hi, rest = batch.lo, batch.hi, batch.rest
+    while lo < hi:
+        o.kernels.lower_grad_y_and_hvp(o.data, lo, hi, batch.scale, x, y, u, out)
+        lo, hi, rest = 0, rest, 0
 
 
 @dual
@@ -253,9 +256,10 @@ def lower_jvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array, out: Array
     """
     count(o, LOWER_JVP, 1, batch)
     out[:] = 0
-    o.kernels.lower_jvp(o.data, batch.lo, batch.hi, batch.scale, x, y, u, out)
-    if batch.rest > 0:
-        o.kernels.lower_jvp(o.data, 0, batch.rest, batch.scale, x, y, u, out)
+    lo, hi, rest = batch.lo, batch.hi, batch.rest
+    while lo < hi:
+        o.kernels.lower_jvp(o.data, lo, hi, batch.scale, x, y, u, out)
+        lo, hi, rest = 0, rest, 0
 
 
 @dual
@@ -280,9 +284,10 @@ def upper_grad(o: Oracles, batch: Batch, x: Array, y: Array, out_x: Array, out_y
     count(o, UPPER_GRAD, 1, batch)
     out_x[:] = 0
     out_y[:] = 0
-    o.kernels.upper_grad(o.data, batch.lo, batch.hi, batch.scale, x, y, out_x, out_y)
-    if batch.rest > 0:
-        o.kernels.upper_grad(o.data, 0, batch.rest, batch.scale, x, y, out_x, out_y)
+    lo, hi, rest = batch.lo, batch.hi, batch.rest
+    while lo < hi:
+        o.kernels.upper_grad(o.data, lo, hi, batch.scale, x, y, out_x, out_y)
+        lo, hi, rest = 0, rest, 0
 
 
 @dual
@@ -312,9 +317,10 @@ def directions(o: Oracles, k: int, x: Array, y: Array, u: Array, d: Array, d_x: 
         lower_jvp(o, draw(o.streams, B4, k), x, y, u, d_x)
     upper = draw(o.streams, B3, k)
     count(o, UPPER_GRAD, 1, upper)
-    o.kernels.upper_grad(o.data, upper.lo, upper.hi, -upper.scale, x, y, d_x, d[1])
-    if upper.rest > 0:
-        o.kernels.upper_grad(o.data, 0, upper.rest, -upper.scale, x, y, d_x, d[1])
+    lo, hi, rest = upper.lo, upper.hi, upper.rest
+    while lo < hi:
+        o.kernels.upper_grad(o.data, lo, hi, -upper.scale, x, y, d_x, d[1])
+        lo, hi, rest = 0, rest, 0
     scale(d_x, -1.0, d_x)
 
 

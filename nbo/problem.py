@@ -266,7 +266,7 @@ class BilevelProblem(abc.ABC):
         raise NotImplementedError(_missing(self, "constants"))
 
     def fingerprint(self) -> str:
-        """Return a text that identifies data and settings; by default the class and the dimensions.
+        """Return a text that identifies data and settings; by default the class, the sizes and the type of y.
 
         Returns
         -------
@@ -274,7 +274,9 @@ class BilevelProblem(abc.ABC):
             Equal for equal problems; built-in problems hash their data.
         """
         kind = type(self)
-        return f"{kind.__module__}.{kind.__qualname__}:{self.dim_x}x{self.dim_y}"
+        names = ("dim_x", "dim_y", "n_samples_lower", "n_samples_upper")
+        sizes = "x".join(str(getattr(self, name)) for name in names if hasattr(self, name))
+        return f"{kind.__module__}.{kind.__qualname__}:{sizes}:{np.dtype(self.dtype)}"
 
 
 def _missing(problem: BilevelProblem, name: str) -> str:

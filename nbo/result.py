@@ -85,7 +85,10 @@ class BilevelResult(OptimizeResult):
 
         checkpoint = self.__dict__.get("_checkpoint")
         if checkpoint is None:
-            raise ValueError("save: this result is a copy; expected the one that minimize returned")
+            raise ValueError(
+                "save: this result is a copy or was pickled and has lost its run; save the object that nbo.minimize "
+                "or nbo.resume returned"
+            )
         write(path, checkpoint())
 
     def __repr__(self) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
+import numbers
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from nbo._storable import is_storable
 from nbo._validation import integer, real
 from nbo.feasible_sets import Box, FeasibleSet, feasible_set
 from nbo.history import Status
+from nbo.oracles import CountedProblem, OracleCounts
 from nbo.problem import BilevelProblem
 
 if TYPE_CHECKING:
@@ -20,11 +24,32 @@ if TYPE_CHECKING:
     from nbo.solvers.base import Solver
     from nbo.solvers.driver import Limits, Session, State
 
-#: Stands in a checkpoint for an option that cannot be stored.
-_CALLABLE = {"not stored": "callable"}
 
-#: Stands for an argument that was not given.
-_MISSING: Any = object()
+class _NotGiven:
+    """Stands for an argument that was left out; its text is part of signatures."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+_NOT_GIVEN: Any = _NotGiven()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Saved:
+    """The tree of a checkpoint, entry by entry."""
+
+    method: str
+    registered: bool  # a class of the user's may have the name of the method that it extends
+    options: dict[str, Any]
+    callables: tuple[str, ...]
+    problem: str
+    bounds: tuple[Any, Any] | None
+    has_callback: bool
+    limits: Limits
+    state: State
+    counts: tuple[OracleCounts, OracleCounts]
+    run: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +96,7 @@ class Origin:
         callable
             It raises ValueError if one cannot go on from there.
         """
+        run = run | {"best": copy.deepcopy(run["best"])}  # the result has the same arrays, for the user to change
 
         def make() -> dict[str, Any]:
             damage = "the run diverged" if status is Status.DIVERGED else session.damage()
@@ -78,9 +104,12 @@ class Origin:
                 raise ValueError(
                     f"save: {damage}; there is nothing to go on from (start anew from res.x, res.y, res.u)"
                 )
+            options, callables = _options_of(self.solver)
             return {
                 "method": self.solver.name,
-                "options": _stored_options(self.solver),
+                "registered": _is_registered(self.solver),
+                "options": options,
+                "callables": callables,
                 "problem": self.problem.fingerprint(),
                 "bounds": (self.bounds.lower, self.bounds.upper) if isinstance(self.bounds, Box) else None,
                 "has_callback": self.has_callback,
@@ -93,12 +122,30 @@ class Origin:
         return make
 
 
-def _stored_options(solver: Solver) -> dict[str, Any]:
+def _options_of(solver: Solver) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the options that a checkpoint keeps, and the names of those that it cannot keep."""
     options = {f.name: getattr(solver, f.name) for f in dataclasses.fields(solver)}
-    return {
-        name: _CALLABLE if callable(value) and not is_storable(type(value)) else value
-        for name, value in options.items()
-    }
+    callables = tuple(name for name, value in options.items() if callable(value) and not is_storable(type(value)))
+    return {name: _plain(value) for name, value in options.items() if name not in callables}, callables
+
+
+def _plain(value: Any) -> Any:
+    """Return an option in a type that can be stored: solvers take any text, number or mapping."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(item) for item in value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, numbers.Real) and not isinstance(value, (int, float, np.generic)):
+        return float(value)
+    return value
+
+
+def _is_registered(solver: Solver) -> bool:
+    from nbo.solvers import REGISTRY
+
+    return REGISTRY.get(solver.name) is type(solver)
 
 
 def resume(
@@ -107,7 +154,7 @@ def resume(
     *,
     max_iter: int | None = None,
     max_time: float | None = None,
-    callback: Callable[..., Any] | None = _MISSING,
+    callback: Callable[..., Any] | None = _NOT_GIVEN,
     options: Mapping[str, Any] | None = None,
     method: Any = None,
 ) -> BilevelResult:
@@ -118,7 +165,8 @@ def resume(
     path : str or path-like
         What ``res.save(path)`` has written.
     problem : BilevelProblem
-        The same problem, told by its `fingerprint`.
+        The same problem, told by its `fingerprint`: of built-in problems, data and settings. Of a class of your own
+        it is the name and the dimensions, unless you override it.
     max_iter : int, optional
         The limit on all iterations, those before the checkpoint included; by default the old one.
     max_time : float, optional
@@ -127,14 +175,16 @@ def resume(
         As in `nbo.minimize`. Callbacks are not stored: if the run had one, give it again, or None to go on
         without.
     options : dict, optional
-        The options of the run that are callables, which are not stored; no other option may change.
+        The options of the run that are callables, which are not stored; no other option may change. Nothing tells
+        whether they are the same functions: that is up to you.
     method : solver, optional
-        A solver object equal to that of the run, if its class is none of `nbo.methods`.
+        A solver object equal to that of the run, if its class is none of `nbo.methods`; it has all options.
 
     Returns
     -------
     BilevelResult
-        Of the whole run: iterations, counts, history and seconds go on from those of the checkpoint.
+        Of the whole run: iterations, counts, history and seconds go on from those of the checkpoint. Only what an
+        interrupted iteration had called already is counted besides.
 
     Raises
     ------
@@ -142,6 +192,17 @@ def resume(
         If the file is no checkpoint, is damaged, or has the format of another version.
     TypeError, ValueError
         If the problem is another one, a callable is missing, or an argument is bad.
+    OSError
+        If the file cannot be opened.
+
+    See Also
+    --------
+    BilevelResult.save : Writes the checkpoint.
+
+    Notes
+    -----
+    The tolerance, the bounds, the seed and the evaluation cadence are those of the run. A last row that is off that
+    cadence is shown in the result that was saved, and is not part of the history that goes on.
 
     Examples
     --------
@@ -154,91 +215,163 @@ def resume(
     >>> bool((resumed.x == straight.x).all()), resumed.nit
     (True, 4)
     """
-    from nbo.checkpoints import read
-    from nbo.oracles import CountedProblem
     from nbo.solvers.base import require_callback
-    from nbo.solvers.driver import Limits, Run, State
+    from nbo.solvers.driver import Run
 
-    saved = read(path)
+    saved = _read(path)
     evaluation = CountedProblem(problem)
-    _require_same_problem(path, saved["problem"], problem)
-    solver = _solver(saved, options, method)
+    _require_same_problem(path, saved.problem, problem)
+    solver = _solver(path, saved, options, method)
     solver.check(problem)
-    if callback is _MISSING:
-        if saved["has_callback"]:
+    if callback is _NOT_GIVEN:
+        if saved.has_callback:
             raise ValueError("callback: the run had one, which is not stored; give it again, or None to go on without")
         callback = None
     require_callback(callback)
-    state = State(**saved["state"])
-    limits = Limits(**saved["limits"])
-    limits = dataclasses.replace(
-        limits,
-        max_iter=_larger_limit(limits.max_iter if max_iter is None else integer("max_iter", max_iter), state),
-        max_time=np.inf if max_time is None else real("max_time", max_time, minimum=0.0),
-    )
-    feasible = feasible_set(problem, evaluation.dim_x, saved["bounds"], state.x)
-    session, state = solver.session(problem, state, feasible, limits, None)
-    session.count_before(*saved["counts"])
-    origin = Origin(solver, problem, None if saved["bounds"] is None else feasible, callback is not None)
-    run = Run(session, evaluation, state, limits, callback, origin)
-    run.restore(saved["run"])
+    limits = _limits(saved, max_iter, max_time)
+    with _blaming(path, "does not fit the problem", "the fingerprint of the problem does not tell it from another one"):
+        _require_shapes(saved.state, evaluation)
+        feasible = feasible_set(problem, evaluation.dim_x, saved.bounds, saved.state.x)
+        session, state = solver.session(problem, saved.state, feasible, limits, None)
+    with _blaming(path):
+        session.count_before(*saved.counts)
+        origin = Origin(solver, problem, None if saved.bounds is None else feasible, callback is not None)
+        run = Run(session, evaluation, state, limits, callback, origin)
+        run.restore(saved.run)
     result = run.execute()
     result.method = solver.name
     return result
+
+
+def _read(path: Any) -> _Saved:
+    """Read a checkpoint; what its parts hold is left to those who use them."""
+    from nbo.checkpoints import read
+    from nbo.solvers.driver import Limits, State
+
+    tree = read(path)
+    with _blaming(path):
+        limits, state = _record(Limits, tree["limits"]), _record(State, tree["state"])
+        integer("nit", state.nit), integer("max_iter", limits.max_iter), real("seconds", tree["run"]["seconds"])
+        return _record(_Saved, tree | {"limits": limits, "state": state})
+
+
+def _record(kind: Any, entries: Mapping[str, Any]) -> Any:
+    """Return a dataclass from all of its fields: nothing falls back on a default."""
+    names = {f.name for f in dataclasses.fields(kind)}
+    if entries.keys() != names:
+        raise ValueError(f"found the entries {', '.join(entries)}; expected {', '.join(sorted(names))}")
+    return kind(**entries)
+
+
+@contextlib.contextmanager
+def _blaming(path: Any, what: str = "does not hold a run", otherwise: str = "from another version") -> Iterator[None]:
+    """Name the file where its parts do not fit together."""
+    from nbo.checkpoints import CheckpointError
+
+    try:
+        yield
+    except (LookupError, AttributeError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"path: {os.fspath(path)!r} {what} ({type(error).__name__}: {error}); the file is damaged, or {otherwise}"
+        ) from error
 
 
 def _require_same_problem(path: Any, known: str, problem: BilevelProblem) -> None:
     found = problem.fingerprint()
     if found != known:
         raise ValueError(
-            f"problem: found {found}; expected {known}, the problem of {os.fspath(path)} (its fingerprint covers data "
-            "and settings)"
+            f"problem: found {found}; expected {known}, the problem of {os.fspath(path)!r} (a fingerprint covers the "
+            "class, its module, and data and settings or dimensions)"
         )
 
 
-def _larger_limit(max_iter: int, state: State) -> int:
-    if max_iter <= state.nit and not state.converged:
+def _require_shapes(state: State, view: CountedProblem) -> None:
+    lower = view.dim_y, view.dtype
+    for name, (size, dtype) in {"x": (view.dim_x, np.dtype(np.float64)), "y": lower, "u": lower}.items():
+        array = getattr(state, name)
+        if array.shape != (size,) or array.dtype != dtype:
+            raise ValueError(f"{name}: found shape {array.shape} and {array.dtype}; expected ({size},) and {dtype}")
+
+
+def _limits(saved: _Saved, max_iter: Any, max_time: Any) -> Limits:
+    """Return the limits of the run, moved as asked for, and beyond what is done already."""
+    limits = saved.limits
+    if max_iter is not None:
+        limits = dataclasses.replace(limits, max_iter=integer("max_iter", max_iter))
+    seconds = np.inf if max_time is None else real("max_time", max_time, minimum=0.0)
+    nit, spent = saved.state.nit, saved.run["seconds"]
+    if limits.max_iter <= nit and not saved.state.converged:
+        given = "left out, which stands for the old limit" if max_iter is None else "found"
         raise ValueError(
-            f"max_iter: found {max_iter}; expected more than {state.nit}, the iterations that the checkpoint has "
+            f"max_iter: {given} {limits.max_iter}; expected more than {nit}, the iterations that the checkpoint has "
             "already (max_iter counts them too)"
         )
-    return max_iter
+    if seconds <= spent and not saved.state.converged:
+        raise ValueError(
+            f"max_time: found {seconds:g}; expected more than {spent:.3g}, the seconds that the checkpoint has already "
+            "(max_time counts them too)"
+        )
+    return dataclasses.replace(limits, max_time=seconds)
 
 
-def _solver(saved: dict[str, Any], options: Any, method: Any) -> Solver:
+def _solver(path: Any, saved: _Saved, options: Any, method: Any) -> Solver:
     """Return the solver of a checkpoint, with the callables that are given again."""
     from nbo.solvers import REGISTRY
 
+    if not isinstance(options, Mapping | None):
+        raise TypeError(f"options: found {type(options).__name__}; expected a dict of option names and callables")
     given = dict(options or {})
-    missing = [name for name, value in saved["options"].items() if value == _CALLABLE]
     if method is not None:
         return _given_solver(saved, method, given)
-    if saved["method"] not in REGISTRY:
-        raise ValueError(f"method: {saved['method']!r} is none of nbo.methods(); give the solver object again")
-    absent = [name for name in missing if name not in given]
+    if not saved.registered or saved.method not in REGISTRY:
+        raise ValueError(
+            f"method: the run was that of a class outside nbo.methods(), named {saved.method!r}; give an equal solver "
+            "object by method=..."
+        )
+    changed = [str(name) for name in given if name not in saved.callables]
+    if changed:
+        allowed = f"callables of the run ({', '.join(saved.callables)})" if saved.callables else "none"
+        raise ValueError(
+            f"options: found {', '.join(changed)}; expected {allowed}: all other options go on as they were"
+        )
+    absent = [name for name in saved.callables if name not in given]
     if absent:
         raise ValueError(
             f"options: the run had a callable for {', '.join(absent)}, which is not stored; give it again by "
             f"options={{{absent[0]!r}: ...}}"
         )
-    changed = [str(name) for name in given if name not in missing]
-    if changed:
-        raise ValueError(
-            f"options: found {', '.join(changed)}; only callables are given again, and a run goes on with the "
-            "options that it has"
-        )
-    return REGISTRY[saved["method"]](**(saved["options"] | given))
+    for name, value in given.items():
+        if not callable(value):
+            raise TypeError(f"options[{name!r}]: found {value!r}; expected the callable that the run had")
+    with _blaming(path):
+        return REGISTRY[saved.method](**(saved.options | given))
 
 
-def _given_solver(saved: dict[str, Any], method: Any, options: dict[str, Any]) -> Solver:
+def _given_solver(saved: _Saved, method: Any, options: dict[str, Any]) -> Solver:
     from nbo.solvers.base import Solver
 
-    if not isinstance(method, Solver) or options:
-        raise TypeError("method: expected a solver object, and no options beside it")
-    stored = _stored_options(method)
-    if method.name != saved["method"] or stored != saved["options"]:
+    if not isinstance(method, Solver):
+        raise TypeError(
+            f"method: found {method!r}; expected a solver object (a method of nbo.methods() is stored: leave it out)"
+        )
+    if options:
+        raise ValueError(f"options: found {', '.join(map(str, options))} beside a solver object, which has all options")
+    found, callables = _options_of(method)
+    same = method.name == saved.method and _is_registered(method) == saved.registered and callables == saved.callables
+    if not same or _values(found) != _values(saved.options):
+        kind = "a method of nbo.methods()" if saved.registered else "a class of its own"
         raise ValueError(
-            f"method: found {method.name} with {stored}; expected {saved['method']} with {saved['options']}, as in the "
-            "checkpoint"
+            f"method: found {type(method).__name__}, {_description(method.name, found, callables)}; expected "
+            f"{_description(saved.method, saved.options, saved.callables)}, {kind}"
         )
     return method
+
+
+def _values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options that compare as a whole, which arrays do not."""
+    return {k: v.tolist() if isinstance(v, (np.ndarray, np.generic)) else v for k, v in options.items()}
+
+
+def _description(name: str, options: Mapping[str, Any], callables: tuple[str, ...]) -> str:
+    shown = {**options, **dict.fromkeys(callables, "a callable")}
+    return f"{name!r} with {', '.join(f'{key}={shown[key]!r}' for key in sorted(shown))}"

@@ -9,7 +9,6 @@ import numpy as np
 import nbo
 from nbo.solvers import REGISTRY
 
-
 #: Methods that work on all samples, and methods that work on minibatches.
 DETERMINISTIC = sorted(k for k, solver in REGISTRY.items() if issubclass(solver, nbo.solvers.DeterministicSolver))
 STOCHASTIC = sorted(k for k, solver in REGISTRY.items() if issubclass(solver, nbo.solvers.StochasticSolver))

@@ -23,7 +23,7 @@ PARTS = ("grad", "hvp", "jvp", "upper_x", "upper_y")
 
 
 class SampledQuadratic(nbo.FiniteSumProblem):
-    """g_i = 1/2 y'H_i y - y'(B_i x + c_i) and f_i = s_i/2 |y - d_i|^2 + r_i/2 |x - e_i|^2: all parts differ by sample."""
+    """g_i = 1/2 y'H_i y - y'(B_i x + c_i), f_i = s_i/2 |y - d_i|^2 + r_i/2 |x - e_i|^2: all parts differ by sample."""
 
     def __init__(self, dtype=np.float64):
         rng = np.random.default_rng(0)
@@ -112,17 +112,22 @@ def full(problem, point, lower=None, upper=None):
 
 
 def directions(parts):
-    return np.concatenate(
-        (parts["grad"], parts["hvp"] - parts["upper_y"], parts["upper_x"] - parts["jvp"])
-    )
+    return np.concatenate((parts["grad"], parts["hvp"] - parts["upper_y"], parts["upper_x"] - parts["jvp"]))
 
 
 def found_directions(point: Point):
     return np.concatenate((point.d[0], point.d[1], point.d_x))
 
 
+def parts_of(problem, o, point, k):
+    """The five parts on the batches of one iteration."""
+    parts = empty_components(problem.dim_x, problem.dim_y, problem.dtype)
+    components(o, k, point.x, point.y, point.u, parts)
+    return as_dict(parts)
+
+
 def estimated(memory):
-    """Where an estimator leaves the five parts."""
+    """Where an estimator with a memory leaves the five parts."""
     return as_dict(memory.estimate if isinstance(memory, (STORM, PAGE)) else memory.parts)
 
 
@@ -147,17 +152,29 @@ def assert_parts(found, expected, atol=1e-12):
 def test_single_blocks_differ_from_the_whole(problem, share):
     """Without which the tests below could not fail."""
     o, point = oracles(problem, share=share), point_of(problem, 1)
-    parts = empty_components(problem.dim_x, problem.dim_y, problem.dtype)
-    components(o, 0, point.x, point.y, point.u, parts)
-    same = {name for name, value in full(problem, point).items() if np.allclose(as_dict(parts)[name], value, atol=1e-3)}
+    parts = parts_of(problem, o, point, 0)
+    same = {name for name, value in full(problem, point).items() if np.allclose(parts[name], value, atol=1e-3)}
     assert same == (set() if isinstance(problem, SampledQuadratic) else {"upper_x"})  # which is zero
 
 
 @pytest.mark.parametrize("share", [False, True])
-@pytest.mark.parametrize("method", ["nsbo-sgd", "nsbo-saga"])
-def test_sgd_and_saga_are_unbiased(problem, method, share):
+def test_sgd_is_unbiased(problem, share):
+    o, point, total = oracles(problem, share=share), point_of(problem, 1), 0.0
+    totals, iterations = dict.fromkeys(PARTS, 0.0), range(10 * PERIOD, 11 * PERIOD)
+    for k in iterations:
+        parts = parts_of(problem, o, point, k)
+        estimate(SGD(), o, point, k, 0.0)
+        np.testing.assert_allclose(found_directions(point), directions(parts), rtol=0, atol=1e-14)
+        totals = {name: totals[name] + parts[name] / PERIOD for name in PARTS}
+        total += found_directions(point) / PERIOD
+    assert_parts(totals, full(problem, point))
+    np.testing.assert_allclose(total, directions(full(problem, point)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_saga_is_unbiased(problem, share):
     o, point = oracles(problem, share=share), point_of(problem, 1)
-    memory = memory_of(method, problem, o)
+    memory = memory_of("nsbo-saga", problem, o)
     for k in range(17):  # fills a memory at other points
         estimate(memory, o, point_of(problem, 100 + k), k, 0.0)
     assert_parts(mean_over_epochs(memory, o, point, 10 * PERIOD), full(problem, point))
@@ -190,12 +207,13 @@ def test_increments_of_page_are_unbiased(problem, share):
 def test_windows_are_unbiased(problem):
     """The mean over windows from every start, each of which is equally likely."""
     o, point = oracles(problem, sizes=(5, 5, 4, 5), kind=WINDOW, share=True), point_of(problem, 1)
-    memory, lower, upper = memory_of("nsbo-sgd", problem, o), {}, {}
+    lower, upper = {}, {}
     for k in range(400):
-        estimate(memory, o, point, k, 0.0)
-        found = copy.deepcopy(estimated(memory))
-        lower[draw(o.streams, B2, k).lo] = [found[name] for name in PARTS[:3]]
-        upper[draw(o.streams, B3, k).lo] = [found[name] for name in PARTS[3:]]
+        parts = parts_of(problem, o, point, k)
+        estimate(SGD(), o, point, k, 0.0)
+        np.testing.assert_allclose(found_directions(point), directions(parts), rtol=0, atol=1e-14)
+        lower[draw(o.streams, B2, k).lo] = [parts[name] for name in PARTS[:3]]
+        upper[draw(o.streams, B3, k).lo] = [parts[name] for name in PARTS[3:]]
     assert sorted(lower) == list(range(23)) and sorted(upper) == list(range(17))
     means = [np.mean(parts, axis=0) for level in (lower, upper) for parts in zip(*level.values(), strict=True)]
     assert_parts(dict(zip(PARTS, means, strict=True)), full(problem, point))
@@ -205,9 +223,10 @@ def test_independent_samples_count_as_often_as_they_were_drawn(problem):
     lower, upper = np.array([3, 3, 22, 0, 3]), np.array([16, 5, 16, 1])
     o, point = oracles(problem, sizes=(5, 5, 4, 5), kind=IID, share=True), point_of(problem, 1)
     o = o._replace(data=PlainOracles(problem).chosen(lower, upper))
-    memory = memory_of("nsbo-sgd", problem, o)
-    estimate(memory, o, point, 0, 0.0)
-    assert_parts(estimated(memory), full(problem, point, lower, upper))
+    expected = full(problem, point, lower, upper)
+    assert_parts(parts_of(problem, o, point, 0), expected)
+    estimate(SGD(), o, point, 0, 0.0)
+    np.testing.assert_allclose(found_directions(point), directions(expected), rtol=0, atol=1e-12)
 
 
 def saga_by_hand(problem, o, points, full_start):
@@ -290,6 +309,7 @@ def test_a_first_pass_fills_a_memory_of_zeros():
 def test_storm_without_momentum_is_sgd(problem, share):
     ours, theirs = oracles(problem, share=share), oracles(problem, share=share)
     storm, sgd = memory_of("nsbo-storm", problem, ours), memory_of("nsbo-sgd", problem, theirs)
+    assert isinstance(storm, STORM) and isinstance(sgd, SGD)
     for k in range(9):
         a, b = point_of(problem, k), point_of(problem, k)
         estimate(storm, ours, a, k, 0.0)
@@ -344,4 +364,3 @@ def test_a_new_point_is_a_copy():
     point.x[:], point.y[:] = 5, 6
     assert (x == 1).all() and (y == 1).all() and (point.u == 1).all()
     assert point.d.dtype == point.V.dtype == np.float32 and point.d_x.dtype == np.float64
-    assert isinstance(memory_of("nsbo-sgd", logistic(), oracles(logistic())), SGD)

@@ -16,6 +16,7 @@ import pytest
 from reference_problems import STOCHASTIC, PlainLogistic, SelfCounting, logistic_data
 
 import nbo
+from nbo.linear_solvers import CurvatureError
 from nbo.schedules import PowerDecay
 from nbo.solvers import REGISTRY, stochastic
 
@@ -24,9 +25,12 @@ STEPS = {"step_size": 0.05, "inner_step_size": 0.5}
 SAGA_METHODS = [name for name in STOCHASTIC if "initialization" in nbo.methods()[name].options]
 PAGE_METHODS = [name for name in STOCHASTIC if "probability" in nbo.methods()[name].options]
 AVERAGED = ["ma-nsbo-saga", "ma-saba"]
+ZERO = {"initialization": "zero"}
 #: Every method with every sampler that it accepts.
 RUNS = [(m, s) for m in STOCHASTIC for s in ("epoch", "window", "iid") if s == "epoch" or m not in SAGA_METHODS]
 X0 = np.full(4, -2.0)
+#: A start whose first d_x is not zero.
+START = {"y0": [0.5, -1.0, 0.3, 0.8], "u0": [1.0, 0.4, -0.6, 0.2]}
 
 
 @pytest.fixture
@@ -120,7 +124,7 @@ def test_a_problem_without_samples_is_one_sample(method):
         ("soba", {}, "nsbo-sgd", {"n_inner": 0, "share_batches": True}),
         ("soba", {"share_batches": False}, "nsbo-sgd", {"n_inner": 0}),
         ("saba", {}, "nsbo-saga", {"n_inner": 0, "share_batches": True}),
-        ("saba", {"initialization": "zero"}, "nsbo-saga", {"n_inner": 0, "share_batches": True, "initialization": "zero"}),
+        ("saba", ZERO, "nsbo-saga", ZERO | {"n_inner": 0, "share_batches": True}),
         ("ma-saba", {"momentum": 0.8}, "ma-nsbo-saga", {"n_inner": 0, "share_batches": True, "momentum": 0.8}),
         ("ma-saba", {"momentum": 0.0}, "saba", {}),
         ("ma-nsbo-saga", {"momentum": 0.0}, "nsbo-saga", {}),
@@ -143,11 +147,13 @@ def test_page_with_probability_one_uses_all_samples(problem, method):
 
 @pytest.mark.parametrize(("averaged", "plain"), [("ma-saba", "saba"), ("ma-nsbo-saga", "nsbo-saga")])
 def test_the_average_starts_at_the_first_direction(problem, averaged, plain):
-    first = run(problem, averaged, max_iter=1, momentum=0.9)
-    assert_same(first, run(problem, plain, max_iter=1))
-    second = run(problem, averaged, max_iter=2, momentum=0.9)
+    first = run(problem, averaged, max_iter=1, momentum=0.9, keywords=START)
+    assert_same(first, run(problem, plain, max_iter=1, keywords=START))
+    assert np.abs(first.jac).max() > 1e-2
+    second = run(problem, averaged, max_iter=2, momentum=0.9, keywords=START)
     average = 0.9 * first.jac + 0.1 * second.jac
     np.testing.assert_allclose(second.x, X0 - 0.05 * (first.jac + average), rtol=0, atol=1e-14)
+    assert np.abs(first.jac - second.jac).max() > 1e-3
 
 
 @pytest.mark.parametrize("method", [*AVERAGED, "nsbo-storm"])
@@ -173,19 +179,20 @@ def test_step_schedules(problem):
         return schedule
 
     assert_same(run(problem, "nsbo-sgd", **{name: noted(name) for name in options}), decaying)
-    assert called == dict.fromkeys(options, list(range(25)))
+    assert called == {name: list(range(25)) for name in options}
     constant = run(problem, "nsbo-sgd", step_size=0.3)
     assert_same(run(problem, "nsbo-sgd", step_size=PowerDecay(0.3, 0)), constant)
     assert np.abs(decaying.x - constant.x).max() > 1e-6
 
 
-def test_one_iteration_of_each_schedule(problem):
-    """alpha belongs to x, gamma to y and u."""
-    for alpha, gamma in ((0.05, 0.5), (0.1, 0.5), (0.05, 0.25)):
-        found = run(problem, "soba", max_iter=1, step_size=alpha, inner_step_size=gamma, batch_size="full")
-        np.testing.assert_allclose(found.x, X0 - alpha * found.jac, rtol=0, atol=1e-15)
-        np.testing.assert_allclose(found.y, -gamma * problem.lower_grad_y(X0, np.zeros(4)), rtol=0, atol=1e-15)
-        np.testing.assert_allclose(found.u, gamma * problem.upper_grad(X0, np.zeros(4))[1], rtol=0, atol=1e-15)
+@pytest.mark.parametrize("as_function", [False, True])
+@pytest.mark.parametrize(("method", "deterministic"), [("nsbo-sgd", "nbo-gd"), ("amigo-sgd", "amigo-gd")])
+def test_schedules_are_those_of_the_deterministic_method(problem, method, deterministic, as_function):
+    steps = {"step_size": PowerDecay(0.3, 0.6), "inner_step_size": PowerDecay(0.5, 0.4)}
+    given = {name: (lambda k, s=schedule: s(k)) if as_function else schedule for name, schedule in steps.items()}
+    found = run(problem, method, batch_size="full", eval_every=1, keywords=START, **given)
+    expected = nbo.minimize(problem, X0, method=deterministic, tol=0, max_iter=25, options=steps, **START)
+    assert_same_run(found, expected)
 
 
 # Counts
@@ -208,7 +215,7 @@ def test_counts_equal_what_the_problem_sees(problem, method, sampler, share):
         return
     options = {} if share is None else {"share_batches": share}
     options |= {"n_inner": 3} if "n_inner" in names else {}
-    options |= {"initialization": "zero"} if method in SAGA_METHODS else {}
+    options |= ZERO if method in SAGA_METHODS else {}
     options |= {"probability": 0.0} if method in PAGE_METHODS else {}
     found = run(problem, method, sampler=sampler, eval_every=4, **options)
     calls, samples = problem.seen()
@@ -316,13 +323,15 @@ def test_a_shared_batch_is_one_batch():
         assert len({batch for _, batch in three}) == 1
 
 
-def test_an_epoch_goes_over_every_sample_once():
+@pytest.mark.parametrize(("oracle", "n_epochs"), [("lower_grad_y", 6), ("lower_hvp", 10)])
+def test_an_epoch_goes_over_every_sample_once(oracle, n_epochs):
+    """Over 3 and 5 draws an iteration, from 8 blocks."""
     problem = Recording(*DATA)
-    run(problem, "amigo-sgd", n_lower_steps=3, max_iter=16)  # 48 draws of B2: 6 epochs of 8 blocks
-    batches = [batch for name, batch in problem.arguments if name == "lower_grad_y"]
-    epochs = [tuple(np.concatenate(batches[8 * e : 8 * e + 8])) for e in range(6)]
+    run(problem, "amigo-sgd", n_lower_steps=3, n_linear_steps=5, max_iter=16)
+    batches = [batch for name, batch in problem.arguments if name == oracle]
+    epochs = [tuple(np.concatenate(batches[start : start + 8])) for start in range(0, len(batches), 8)]
     assert all(sorted(epoch) == list(range(61)) for epoch in epochs)
-    assert len(set(epochs)) == 6 and epochs[0] != tuple(range(61))
+    assert len(set(epochs)) == len(epochs) == n_epochs and epochs[0] != tuple(range(61))
 
 
 def test_the_estimated_inner_step(problem):
@@ -335,14 +344,27 @@ def test_the_estimated_inner_step(problem):
     assert_same(found, exact, atol=1e-9)
 
 
+def test_an_inner_step_that_cannot_be_estimated_is_an_error(problem):
+    product = problem.lower_hvp
+    problem.lower_hvp = lambda x, y, v, batch=None: -product(x, y, v, batch=batch)
+    with pytest.raises(CurvatureError, match="must be strongly convex"):
+        run(problem, "soba", inner_step_size=None)
+    problem.lower_hvp = lambda x, y, v, batch=None: v * np.nan
+    with pytest.raises(ValueError, match="lower_hvp returned a value that is not finite"):
+        run(problem, "soba", inner_step_size=None)
+
+
 # Randomness
 
 
 @pytest.mark.parametrize(("method", "sampler"), RUNS)
 def test_results_depend_on_the_seed_alone(method, sampler, monkeypatch):
     """Not on when f is evaluated, nor on where chunks end, nor on earlier runs of the solver."""
-    options = STEPS | {"batch_size": 8, "sampler": sampler}
-    options |= {"n_inner": 2} if "n_inner" in nbo.methods()[method].options else {}
+    options = {
+        "step_size": PowerDecay(0.5, 0.3), "inner_step_size": lambda k: 0.6 / (1 + k / 50), "batch_size": 8,
+        "sampler": sampler, "n_inner": 2, "momentum": PowerDecay(0.9, 0.1),
+    }  # fmt: skip
+    options = {name: option for name, option in options.items() if name in nbo.methods()[method].options}
     solver = REGISTRY[method](**options)
 
     def solve(problem, seed=3, **changes):
@@ -359,7 +381,13 @@ def test_results_depend_on_the_seed_alone(method, sampler, monkeypatch):
             assert found.counts == reference.counts and found.samples == reference.samples
             for row, k in enumerate(found.history.iteration):
                 for other in np.flatnonzero(reference.history.iteration == k):
-                    for column in ("value", "hypergrad_norm", "lower_grad_norm", "adjoint_residual", "samples_lower_hvp"):
+                    for column in (
+                        "value",
+                        "hypergrad_norm",
+                        "lower_grad_norm",
+                        "adjoint_residual",
+                        "samples_lower_hvp",
+                    ):
                         np.testing.assert_array_equal(found.history[column][row], reference.history[column][other])
 
 
@@ -615,7 +643,8 @@ def test_errors_of_oracles_pass(problem):
         ("soba", {"batch_size": "half"}, "batch_size: found 'half'; expected .*'full'"),
         ("soba", {"sampler": "random"}, "sampler: found 'random'; expected one of 'epoch', 'window', 'iid'"),
         ("soba", {"sampler": 1}, "sampler: found 1"),
-        *((m, {"sampler": s}, f"sampler: found '{s}'; expected 'epoch'") for m in SAGA_METHODS for s in ("window", "iid")),
+        *((m, {"sampler": "window"}, "sampler: found 'window'; expected 'epoch'") for m in SAGA_METHODS),
+        *((m, {"sampler": "iid"}, "sampler: found 'iid'; expected 'epoch'") for m in SAGA_METHODS),
         ("saba", {"initialization": "half"}, "initialization: found 'half'; expected one of 'full', 'zero'"),
         ("ma-saba", {"momentum": 1.5}, "momentum: found 1.5; expected a number from 0 to 1"),
         ("ma-saba", {"momentum": -0.1}, "momentum: found -0.1"),
@@ -635,7 +664,8 @@ def test_errors_of_oracles_pass(problem):
         ("soba", {"step_size": None}, "step_size: method 'soba' needs one; expected a positive number or a schedule"),
         ("soba", {"step_size": 0.0}, r"step_size: found 0\.0"),
         ("soba", {"inner_step_size": -1.0}, r"inner_step_size: found -1\.0"),
-        ("soba", {"step_size": lambda k: np.nan if k == 11 else 0.1}, r"step_size \(the schedule at k = 11\): found nan"),
+        ("soba", {"step_size": lambda k: 11.0 - k}, r"step_size \(the schedule at k = 11\): found 0"),
+        ("soba", {"step_size": lambda k: np.nan}, r"step_size \(the schedule at k = 0\): found nan"),
         ("soba", {"step_size": lambda k: 0}, r"step_size \(the schedule at k = 0\): found 0"),
         ("soba", {"inner_step_size": lambda k: None}, r"inner_step_size \(the schedule at k = 0\): found None"),
         ("soba", {"eval_every": 0}, "eval_every: found 0"),
@@ -804,6 +834,18 @@ def test_a_nan_in_a_batch_is_divergence(method, oracle):
     assert found.message.startswith(f"diverged after {found.nit} iterations")
 
 
+@pytest.mark.parametrize("oracle", ["lower_jvp", "upper_grad"])
+def test_an_infinite_direction_is_divergence(oracle):
+    """Also where bounds keep x finite."""
+
+    def infinite(value, _):
+        return (value[0] + np.inf, value[1]) if isinstance(value, tuple) else value + np.inf
+
+    found = run(after_calls(oracle, 150, infinite), "soba", max_iter=300, eval_every=3)
+    assert found.status == "diverged", (found.message, found.jac)
+    assert found.nit < 160
+
+
 @pytest.mark.parametrize(("method", "sampler"), RUNS)
 def test_a_sample_that_is_nan_is_divergence(method, sampler):
     A, b, A_val, b_val = DATA
@@ -865,8 +907,53 @@ def test_interruptions(method, oracle, seconds, act, monkeypatch):
         np.testing.assert_array_equal(found[part], whole[part])
     assert found.fun == whole.fun
     assert found.counts + found.evaluation_counts == problem.seen()[0]
-    if act is press_once:
-        assert found.counts == whole.counts
+    in_time = act is press_once or (act is press_twice and not seconds)
+    assert (found.counts == whole.counts) == in_time
+
+
+@pytest.mark.parametrize(("method", "sampler"), RUNS)
+def test_runs_go_on_from_a_checkpoint(problem, method, sampler, tmp_path):
+    options = {"sampler": sampler, "eval_every": 6, "inner_step_size": None, "step_size": PowerDecay(0.05)}
+    whole = run(problem, method, max_iter=40, **options)
+    run(PlainLogistic(*DATA), method, max_iter=17, **options).save(tmp_path / "run.npz")
+    found = nbo.resume(tmp_path / "run.npz", PlainLogistic(*DATA), max_iter=40)
+    assert_same(found, whole)
+    assert found.counts == whole.counts and found.samples == whole.samples and found.fun == whole.fun
+    for column in whole.history:
+        if column != "seconds":
+            np.testing.assert_array_equal(found.history[column], whole.history[column], err_msg=column)
+
+
+def test_a_run_that_ended_within_an_iteration_cannot_go_on(tmp_path):
+    found = run(after_calls("lower_jvp", 20, interrupt), "soba", max_iter=300)
+    with pytest.raises(ValueError, match="interrupted within an iteration"):
+        found.save(tmp_path / "run.npz")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_interrupted_evaluation(problem, again):
+    evaluate, calls = problem.upper_value, []
+
+    def watched(x, y):
+        calls.append(x)
+        if len(calls) == 3 or (len(calls) > 3 and again):
+            raise KeyboardInterrupt
+        return evaluate(x, y)
+
+    problem.upper_value = watched
+    found = run(problem, "soba", eval_every=5)
+    whole = run(PlainLogistic(*DATA), "soba", max_iter=10)
+    assert found.status == "interrupted" and found.nit == 10
+    for part in "xyu":
+        np.testing.assert_array_equal(found[part], whole[part])
+    assert np.isnan(found.fun) if again else found.fun == whole.fun
+
+
+def test_an_interrupted_estimate_of_the_inner_step():
+    found = run(after_calls("lower_hvp", 2, interrupt), "soba", inner_step_size=None)
+    assert found.status == "interrupted" and found.nit == 0 and found.counts == nbo.OracleCounts(lower_hvp=2)
+    np.testing.assert_array_equal(found.x, X0)
 
 
 def test_an_interrupted_first_evaluation(problem):

@@ -18,6 +18,7 @@ from nbo.feasible_sets import Box
 ARGUMENTS = {
     "copy": ("vector", "vector"),
     "add_scaled": ("vector", -0.3, "vector"),
+    "add_scaled_change": ("vector", -0.3, "vector", "vector"),
     "scale": ("vector", 1.7, "vector"),
     "subtract": ("vector", "vector", "vector"),
     "blend": ("vector", 0.9, "vector"),
@@ -25,11 +26,15 @@ ARGUMENTS = {
     "replace": ("vector", "vector", "double", 7),
     "move": ("double", 0.3, "double", "bounds"),
 }
-LOOPS = {m.plain.__name__: m.compiled for m in MARKED if isinstance(m, Dual) and m.plain.__module__ == _updates.__name__}
+LOOPS = {
+    m.plain.__name__: m.compiled for m in MARKED if isinstance(m, Dual) and m.plain.__module__ == _updates.__name__
+}
 
 
 def test_all_functions_of_the_module_are_here():
-    functions = {k for k, v in vars(_updates).items() if inspect.isfunction(v) and not k.startswith("_") and k != "dual"}
+    functions = {
+        k for k, v in vars(_updates).items() if inspect.isfunction(v) and not k.startswith("_") and k != "dual"
+    }
     assert functions == set(LOOPS) == set(ARGUMENTS)
     assert all(loop is not getattr(_updates, name) for name, loop in LOOPS.items())
 
@@ -99,6 +104,7 @@ def test_what_the_expressions_say(target, a, b, weight):
     expected = {
         "copy": (a, (a,)),
         "add_scaled": (target + weight * a, (weight, a)),
+        "add_scaled_change": (target + weight * (a - b), (weight, a, b)),
         "scale": (weight * a, (weight, a)),
         "subtract": (a - b, (a, b)),
         "blend": (weight * target + (1 - weight) * a, (weight, a)),

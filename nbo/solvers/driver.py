@@ -229,6 +229,8 @@ class Run:
             if self.best is None:
                 self._evaluate_start()
             try:
+                if self.evaluated_at != self.state.nit and self._is_due():  # a saved run was interrupted just then
+                    self._report()
                 while True:
                     self._check_convergence()
                     self._check_limits()
@@ -310,12 +312,16 @@ class Run:
                 raise self._divergence("an iterate is not finite")
             self.state = state
         if self._is_due():
-            try:
-                self._evaluate()
-            except NonFiniteOracleError as error:
-                raise self._divergence(str(error)) from error
-            self._check_value()
-            self._call_back()
+            self._report()
+
+    def _report(self) -> None:
+        """Evaluate the iterate, end a run that has diverged, and call back."""
+        try:
+            self._evaluate()
+        except NonFiniteOracleError as error:
+            raise self._divergence(str(error)) from error
+        self._check_value()
+        self._call_back()
 
     def _advance(self) -> State:
         """Let the session work for a while, and take its time."""

@@ -291,7 +291,7 @@ class StochasticSession(Session):
         self._before = OracleCounts(), OracleCounts()
         saved = start.memory
         self._seed = saved["seed"] if saved else seed_of(random_state)
-        self._inner = saved.get("inner_step_size") if saved else None
+        self._inner = saved["inner_step_size"] if saved else None
         self._backend = _backend(problem)
         self._streams = solver.streams(problem)
         self._kind = SAMPLERS[solver.sampler]
@@ -303,6 +303,11 @@ class StochasticSession(Session):
         self._arrays = _arrays((self._memory, self._point))
         if saved:
             for array, stored in zip(self._arrays, saved["arrays"], strict=True):
+                if (stored.shape, stored.dtype) != (array.shape, array.dtype):
+                    raise ValueError(
+                        f"memory: found an array of shape {stored.shape} and {stored.dtype}; expected {array.shape} "
+                        f"and {array.dtype}"
+                    )
                 array[...] = stored
         self._chunk, self._torn = 1, False
         self.start = self._state(start.nit, start)
