@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from nbo._dual import dual
@@ -101,17 +102,18 @@ def _replace_loop(estimate, row, mean, n_rows):  # type: ignore[no-untyped-def]
     for i in range(estimate.shape[0]):
         old = row[i]
         row[i] = estimate[i]
-        change = row[i] - old  # as the row holds it, so that the mean stays the mean of the rows
-        estimate[i] = change + estimate.dtype.type(mean[i])
+        # of what the row holds, in the mean's type, so that the mean stays the mean of the rows
+        change = np.float64(row[i]) - np.float64(old)
+        estimate[i] = change + mean[i]
         mean[i] += share * change
 
 
 @dual(compiled=_replace_loop)
 def replace(estimate: Array, row: Array, mean: Array, n_rows: int) -> None:
     """Store a new row and do estimate <- new - old + mean, then mean <- mean + (new - old) / n_rows (SAGA)."""
-    old = row.copy()
+    old = row.astype(mean.dtype)
     row[:] = estimate
-    change = row - old  # as the row holds it, so that the mean stays the mean of the rows
+    change = row - old  # of what the row holds, in the mean's type, so that the mean stays the mean of the rows
     estimate[:] = change + mean
     mean += change / float(n_rows)
 

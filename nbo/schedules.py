@@ -214,8 +214,9 @@ def validate_weight(name: str, weight: Any) -> None:
     TypeError, ValueError
         If it is neither.
     """
-    if not callable(weight) and real(name, weight, minimum=0.0) > 1:
-        raise ValueError(f"{name}: found {weight}; expected a number from 0 to 1")
+    largest = weight.scale if isinstance(weight, PowerDecay) else weight
+    if not callable(largest) and real(name, largest, minimum=0.0) > 1:
+        raise ValueError(f"{name}: found {largest:g}; expected a number from 0 to 1")
 
 
 def weight_at(name: str, weight: Schedule, k: int) -> float:

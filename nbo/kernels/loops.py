@@ -10,8 +10,10 @@ import numba
 import numpy as np
 from numba import types
 from numba.core.errors import NumbaError
+from numba.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
 
+from nbo._dual import borrowed
 from nbo.compiled import take_rows
 from nbo.feasible_sets import Box, FeasibleSet
 from nbo.kernels.engine import array, compiled, entry_point
@@ -83,6 +85,32 @@ def signature(name: str, data: types.Type, dtype: Any) -> tuple[types.Type, ...]
         "upper_jvp": (y, out_x),
     }[name]
     return (data, types.int64, types.int64, types.float64, x, y, *rest)
+
+
+def _without_owner(context: Any, builder: Any, kind: types.Type, value: Any) -> Any:
+    """Return a value whose arrays have no owner, so that nothing is counted."""
+    if isinstance(kind, types.Array):
+        view = context.make_array(kind)(context, builder, value)
+        view.meminfo, view.parent = view.meminfo.type(None), view.parent.type(None)
+        return view._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        for i, part in enumerate(kind.types):  # type: ignore[attr-defined]
+            inner = _without_owner(context, builder, part, builder.extract_value(value, i))
+            value = builder.insert_value(value, inner, i)
+    return value
+
+
+@intrinsic
+def _borrowed(typing_context: Any, kind: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _without_owner(context, builder, signature.args[0], arguments[0])
+
+    return kind(kind), generate
+
+
+@overload(borrowed, strict=False)
+def _compiled_borrowed(value: Any) -> Any:
+    return lambda value: _borrowed(value)  # type: ignore[call-arg]
 
 
 class CompiledKernel(NamedTuple):

@@ -308,8 +308,8 @@ class Run:
         """Do some iterations, evaluate if it is due, and call back."""
         with self.session.protected():
             state = self._advance()
-            if not (all_finite(state.x) and all_finite(state.y) and all_finite(state.u)):
-                raise self._divergence("an iterate is not finite")
+            if not all(all_finite(a) for a in (state.x, state.y, state.u, state.d_x) if a is not None):
+                raise self._divergence("an iterate or a direction is not finite")
             self.state = state
         if self._is_due():
             self._report()

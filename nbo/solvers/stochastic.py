@@ -101,6 +101,8 @@ class StochasticSolver(Solver):
             integer("eval_every", self.eval_every, minimum=1)
         if self.eval_seconds is not None:
             real("eval_seconds", self.eval_seconds, positive=True)
+        if isinstance(self.batch_sizes, Mapping):  # the caller's may change later
+            object.__setattr__(self, "batch_sizes", dict(self.batch_sizes))
         for name, value in self._given_sizes().items():
             validate_batch_size(_label(name, self.batch_sizes), value)
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nbo._dual import borrowed
 from nbo._updates import add_scaled, copy, move, subtract
 from nbo._validation import integer
 from nbo.gradient_estimators import Point
@@ -59,6 +60,7 @@ def double_loop(
     k1 : int
         The iteration to stop before.
     """
+    o, memory, point, feasible = borrowed(o), borrowed(memory), borrowed(point), borrowed(feasible)
     x, y, u, d, parts = point.x, point.y, point.u, point.d, memory
     U = u.reshape((1, u.shape[0]))
     for k in range(k0, k1):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nbo._dual import dual
+from nbo._dual import borrowed, dual
 from nbo._updates import add_scaled, add_scaled_change, blend, copy, move, scale
 from nbo._validation import choice, integer, real
 from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate
@@ -64,6 +64,7 @@ def newton_loop(
     k1 : int
         The iteration to stop before.
     """
+    o, memory, point, feasible = borrowed(o), borrowed(memory), borrowed(point), borrowed(feasible)
     V, HV, d = point.V, point.HV, point.d
     for k in range(k0, k1):
         past = value(weight, k, k0)
