@@ -15,6 +15,17 @@ from nbo._dual import dual
 Array = npt.NDArray[Any]
 
 
+def _clear_loop(target):  # type: ignore[no-untyped-def]
+    for i in range(target.shape[0]):
+        target[i] = 0
+
+
+@dual(compiled=_clear_loop)
+def clear(target: Array) -> None:
+    """Do target <- 0."""
+    target[:] = 0
+
+
 def _copy_loop(target, source):  # type: ignore[no-untyped-def]
     for i in range(target.shape[0]):
         target[i] = source[i]

@@ -15,13 +15,16 @@ import numpy.typing as npt
 from nbo._dual import by_class, dual
 from nbo._updates import add_scaled, copy, correct, replace, subtract
 from nbo.minibatches import (
+    AnyOracles,
     Components,
     Data,
     Oracles,
+    SharedOracles,
     components,
     directions,
     full_components,
     lower_grad_y,
+    lower_grad_y_and_hvp,
     lower_hvp,
     lower_jvp,
     upper_grad,
@@ -174,7 +177,7 @@ def combine(parts: Components, point: Point) -> None:
 
 
 @dual
-def estimate_sgd(memory: SGD, o: Oracles, point: Point, k: int, momentum: float) -> None:
+def estimate_sgd(memory: SGD, o: AnyOracles, point: Point, k: int, momentum: float) -> None:
     """Estimate from one batch a role.
 
     Parameters
@@ -213,46 +216,80 @@ def remember(row: Array, mean: Array, new: Array, n_rows: int) -> None:
 
 
 @dual
-def remember_all(memory: SAGA, o: Oracles, point: Point) -> None:
-    """Fill the memory with the estimates of all blocks at one point.
+def remember_lower_apart(o: Oracles, memory: SAGA, point: Point) -> None:
+    """Fill the lower rows of a memory, from the blocks of a batch for each part.
 
     Parameters
     ----------
-    memory : NamedTuple
-        The estimator's memory, changed in place.
     o : Oracles
         What reaches the problem.
+    memory : SAGA
+        The memory, zeros.
     point : Point
         The iterate.
     """
     parts, x, y, u = memory.parts, point.x, point.y, point.u
-    n_grad, n_hvp, n_jvp, n_upper = (
-        memory.grad.shape[0],
-        memory.hvp.shape[0],
-        memory.jvp.shape[0],
-        memory.upper_x.shape[0],
-    )
-    for j in range(n_grad):
-        batch = block_of(o.streams, B2, j)
-        lower_grad_y(o, batch, x, y, parts.lower[0])
-        remember(memory.grad[j], memory.mean_y[0], parts.lower[0], n_grad)
-    for j in range(n_hvp):
-        batch = block_of(o.streams, B2 if o.share else B1, j)
-        lower_hvp(o, batch, x, y, u.reshape((1, u.shape[0])), parts.lower[1:])
-        remember(memory.hvp[j], memory.mean_y[1], parts.lower[1], n_hvp)
-    for j in range(n_jvp):
-        batch = block_of(o.streams, B2 if o.share else B4, j)
-        lower_jvp(o, batch, x, y, u, parts.jvp)
-        remember(memory.jvp[j], memory.mean_x[0], parts.jvp, n_jvp)
-    for j in range(n_upper):
-        batch = block_of(o.streams, B3, j)
-        upper_grad(o, batch, x, y, parts.upper_x, parts.upper_y)
-        remember(memory.upper_x[j], memory.mean_x[1], parts.upper_x, n_upper)
-        remember(memory.upper_y[j], memory.mean_y[2], parts.upper_y, n_upper)
+    U = u.reshape((1, u.shape[0]))
+    for j in range(memory.grad.shape[0]):
+        lower_grad_y(o, block_of(o.streams, B2, j), x, y, parts.lower[0])
+        remember(memory.grad[j], memory.mean_y[0], parts.lower[0], memory.grad.shape[0])
+    for j in range(memory.hvp.shape[0]):
+        lower_hvp(o, block_of(o.streams, B1, j), x, y, U, parts.lower[1:])
+        remember(memory.hvp[j], memory.mean_y[1], parts.lower[1], memory.hvp.shape[0])
+    for j in range(memory.jvp.shape[0]):
+        lower_jvp(o, block_of(o.streams, B4, j), x, y, u, parts.jvp)
+        remember(memory.jvp[j], memory.mean_x[0], parts.jvp, memory.jvp.shape[0])
 
 
 @dual
-def estimate_saga(memory: SAGA, o: Oracles, point: Point, k: int, momentum: float) -> None:
+def remember_lower_shared(o: SharedOracles, memory: SAGA, point: Point) -> None:
+    """Fill the lower rows of a memory, all from the same blocks.
+
+    Parameters
+    ----------
+    o : SharedOracles
+        What reaches the problem.
+    memory : SAGA
+        The memory, zeros.
+    point : Point
+        The iterate.
+    """
+    parts, n_rows = memory.parts, memory.grad.shape[0]
+    for j in range(n_rows):
+        batch = block_of(o.streams, B2, j)
+        lower_grad_y_and_hvp(o, batch, point.x, point.y, point.u, parts.lower)
+        lower_jvp(o, batch, point.x, point.y, point.u, parts.jvp)
+        remember(memory.grad[j], memory.mean_y[0], parts.lower[0], n_rows)
+        remember(memory.hvp[j], memory.mean_y[1], parts.lower[1], n_rows)
+        remember(memory.jvp[j], memory.mean_x[0], parts.jvp, n_rows)
+
+
+#: Fills the lower rows of a memory for the first time: (oracles, memory, point).
+remember_lower = by_class({Oracles: remember_lower_apart, SharedOracles: remember_lower_shared})
+
+
+@dual
+def remember_upper(o: AnyOracles, memory: SAGA, point: Point) -> None:
+    """Fill the upper rows of a memory for the first time.
+
+    Parameters
+    ----------
+    o : Oracles or SharedOracles
+        What reaches the problem.
+    memory : SAGA
+        The memory, zeros.
+    point : Point
+        The iterate.
+    """
+    parts, n_rows = memory.parts, memory.upper_x.shape[0]
+    for j in range(n_rows):
+        upper_grad(o, block_of(o.streams, B3, j), point.x, point.y, parts.upper_x, parts.upper_y)
+        remember(memory.upper_x[j], memory.mean_x[1], parts.upper_x, n_rows)
+        remember(memory.upper_y[j], memory.mean_y[2], parts.upper_y, n_rows)
+
+
+@dual
+def estimate_saga(memory: SAGA, o: AnyOracles, point: Point, k: int, momentum: float) -> None:
     """Estimate from one batch a role and the memory of its block; O(m + n), whatever the size of the memory.
 
     Parameters
@@ -270,7 +307,8 @@ def estimate_saga(memory: SAGA, o: Oracles, point: Point, k: int, momentum: floa
     """
     parts = memory.parts
     if k == 0 and memory.full:
-        remember_all(memory, o, point)
+        remember_lower(o, memory, point)
+        remember_upper(o, memory, point)
     blocks = components(o, k, point.x, point.y, point.u, parts)
     replace(parts.lower[0], memory.grad[blocks.grad], memory.mean_y[0], memory.grad.shape[0])
     replace(parts.lower[1], memory.hvp[blocks.hvp], memory.mean_y[1], memory.hvp.shape[0])
@@ -303,7 +341,7 @@ def correct_all(estimate: Components, weight: float, new: Components, old: Compo
 
 
 @dual
-def estimate_storm(memory: STORM, o: Oracles, point: Point, k: int, momentum: float) -> None:
+def estimate_storm(memory: STORM, o: AnyOracles, point: Point, k: int, momentum: float) -> None:
     """Estimate from one batch a role at the new and the old point; the first time from the new one alone.
 
     Parameters
@@ -330,7 +368,7 @@ def estimate_storm(memory: STORM, o: Oracles, point: Point, k: int, momentum: fl
 
 
 @dual
-def estimate_page(memory: PAGE, o: Oracles, point: Point, k: int, momentum: float) -> None:
+def estimate_page(memory: PAGE, o: AnyOracles, point: Point, k: int, momentum: float) -> None:
     """Estimate from all samples, or from one batch a role at the new and the old point.
 
     Parameters
@@ -347,7 +385,7 @@ def estimate_page(memory: PAGE, o: Oracles, point: Point, k: int, momentum: floa
         The weight of the past, for estimators that have one.
     """
     if k == 0 or coin(o.streams, k) < memory.probability:
-        everything = Oracles(o.kernels, memory.stored, o.streams, o.counts, o.share)
+        everything = Oracles(o.kernels, memory.stored, o.streams, o.counts)
         full_components(everything, point.x, point.y, point.u, memory.estimate)
     else:
         components(o, k, point.x, point.y, point.u, memory.parts)

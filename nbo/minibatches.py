@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nbo._dual import dual
-from nbo._updates import scale
+from nbo._dual import by_class, dual
+from nbo._updates import clear, scale
 from nbo.oracles import KINDS
 from nbo.sampling import B1, B2, B3, B4, Batch, Streams, draw
 
@@ -61,7 +61,7 @@ class Kernels(NamedTuple):
 
 
 class Oracles(NamedTuple):
-    """All that a loop needs of a problem.
+    """All that a loop needs of a problem, with a batch of its own for D_y, H u and J u each.
 
     Attributes
     ----------
@@ -73,15 +73,30 @@ class Oracles(NamedTuple):
         Where batches come from.
     counts : ndarray of int
         Calls and samples by kind, (2, kinds), in the order of `nbo.oracles.KINDS`.
-    share : bool
-        Whether one lower batch serves D_y, H u and J u.
     """
 
     kernels: Kernels
     data: Data
     streams: Streams
     counts: Array
-    share: bool
+
+
+class SharedOracles(NamedTuple):
+    """The same with one lower batch for D_y, H u and J u: a class of its own, so that loops compile for one way only.
+
+    Attributes
+    ----------
+    kernels, data, streams, counts : object
+        See `Oracles`.
+    """
+
+    kernels: Kernels
+    data: Data
+    streams: Streams
+    counts: Array
+
+
+AnyOracles = Oracles | SharedOracles
 
 
 class Components(NamedTuple):
@@ -137,7 +152,7 @@ def empty_components(dim_x: int, dim_y: int, dtype: npt.DTypeLike) -> Components
 
 
 @dual
-def count(o: Oracles, kind: int, times: int, batch: Batch) -> None:
+def count(o: AnyOracles, kind: int, times: int, batch: Batch) -> None:
     """Count calls of one oracle on one batch.
 
     Parameters
@@ -156,7 +171,7 @@ def count(o: Oracles, kind: int, times: int, batch: Batch) -> None:
 
 
 @dual
-def lower_grad_y(o: Oracles, batch: Batch, x: Array, y: Array, out: Array) -> None:
+def lower_grad_y(o: AnyOracles, batch: Batch, x: Array, y: Array, out: Array) -> None:
     """Write grad_2 g, (n,).
 
     Parameters
@@ -173,7 +188,7 @@ def lower_grad_y(o: Oracles, batch: Batch, x: Array, y: Array, out: Array) -> No
         Where the result goes.
     """
     count(o, LOWER_GRAD_Y, 1, batch)
-    out[:] = 0
+    clear(out)
     lo, hi, rest = batch.lo, batch.hi, batch.rest
     while lo < hi:
         o.kernels.lower_grad_y(o.data, lo, hi, batch.scale, x, y, out)
@@ -181,7 +196,7 @@ def lower_grad_y(o: Oracles, batch: Batch, x: Array, y: Array, out: Array) -> No
 
 
 @dual
-def lower_hvp(o: Oracles, batch: Batch, x: Array, y: Array, V: Array, out: Array) -> None:
+def lower_hvp(o: AnyOracles, batch: Batch, x: Array, y: Array, V: Array, out: Array) -> None:
     """Write H v for each row of V, (k, n).
 
     Parameters
@@ -200,7 +215,8 @@ def lower_hvp(o: Oracles, batch: Batch, x: Array, y: Array, V: Array, out: Array
         Where the result goes.
     """
     count(o, LOWER_HVP, V.shape[0], batch)
-    out[:] = 0
+    for row in range(out.shape[0]):
+        clear(out[row])
     lo, hi, rest = batch.lo, batch.hi, batch.rest
     while lo < hi:
         o.kernels.lower_hvp(o.data, lo, hi, batch.scale, x, y, V, out)
@@ -208,7 +224,7 @@ def lower_hvp(o: Oracles, batch: Batch, x: Array, y: Array, V: Array, out: Array
 
 
 @dual
-def lower_grad_y_and_hvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array, out: Array) -> None:
+def lower_grad_y_and_hvp(o: AnyOracles, batch: Batch, x: Array, y: Array, u: Array, out: Array) -> None:
     """Write grad_2 g and H u, (2, n).
 
     Parameters
@@ -228,7 +244,8 @@ def lower_grad_y_and_hvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array,
     """
     count(o, LOWER_GRAD_Y, 1, batch)
     count(o, LOWER_HVP, 1, batch)
-    out[:] = 0
+    for row in range(out.shape[0]):
+        clear(out[row])
     lo, hi, rest = batch.lo, batch.hi, batch.rest
     while lo < hi:
         o.kernels.lower_grad_y_and_hvp(o.data, lo, hi, batch.scale, x, y, u, out)
@@ -236,7 +253,7 @@ def lower_grad_y_and_hvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array,
 
 
 @dual
-def lower_jvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array, out: Array) -> None:
+def lower_jvp(o: AnyOracles, batch: Batch, x: Array, y: Array, u: Array, out: Array) -> None:
     """Write J u, (m,).
 
     Parameters
@@ -255,7 +272,7 @@ def lower_jvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array, out: Array
         Where the result goes.
     """
     count(o, LOWER_JVP, 1, batch)
-    out[:] = 0
+    clear(out)
     lo, hi, rest = batch.lo, batch.hi, batch.rest
     while lo < hi:
         o.kernels.lower_jvp(o.data, lo, hi, batch.scale, x, y, u, out)
@@ -263,7 +280,7 @@ def lower_jvp(o: Oracles, batch: Batch, x: Array, y: Array, u: Array, out: Array
 
 
 @dual
-def upper_grad(o: Oracles, batch: Batch, x: Array, y: Array, out_x: Array, out_y: Array) -> None:
+def upper_grad(o: AnyOracles, batch: Batch, x: Array, y: Array, out_x: Array, out_y: Array) -> None:
     """Write grad_1 f and grad_2 f, (m,) and (n,).
 
     Parameters
@@ -282,8 +299,8 @@ def upper_grad(o: Oracles, batch: Batch, x: Array, y: Array, out_x: Array, out_y
         Where grad_2 f goes, (n,).
     """
     count(o, UPPER_GRAD, 1, batch)
-    out_x[:] = 0
-    out_y[:] = 0
+    clear(out_x)
+    clear(out_y)
     lo, hi, rest = batch.lo, batch.hi, batch.rest
     while lo < hi:
         o.kernels.upper_grad(o.data, lo, hi, batch.scale, x, y, out_x, out_y)
@@ -291,10 +308,10 @@ def upper_grad(o: Oracles, batch: Batch, x: Array, y: Array, out_x: Array, out_y
 
 
 @dual
-def directions(o: Oracles, k: int, x: Array, y: Array, u: Array, d: Array, d_x: Array) -> None:
-    """Write grad_2 g, H u - grad_2 f and grad_1 f - J u on the batches of iteration k, without room for their parts.
-
-    Kernels add to what is there and take any factor: the upper level enters with a minus, and d_x changes its sign.
+def lower_parts_apart(
+    o: Oracles, k: int, x: Array, y: Array, u: Array, lower: Array, jvp: Array
+) -> tuple[int, int, int]:
+    """Write grad_2 g, H u and J u, on a batch each.
 
     Parameters
     ----------
@@ -304,17 +321,73 @@ def directions(o: Oracles, k: int, x: Array, y: Array, u: Array, d: Array, d_x: 
         The iteration.
     x, y, u : ndarray
         The point, (m,), (n,), (n,).
+    lower, jvp : ndarray
+        Where grad_2 g and H u, (2, n), and J u, (m,), go.
+
+    Returns
+    -------
+    tuple of int
+        The blocks that they came from.
+    """
+    batch_y = draw(o.streams, B2, k)
+    lower_grad_y(o, batch_y, x, y, lower[0])
+    batch_u = draw(o.streams, B1, k)
+    lower_hvp(o, batch_u, x, y, u.reshape((1, u.shape[0])), lower[1:])
+    batch_x = draw(o.streams, B4, k)
+    lower_jvp(o, batch_x, x, y, u, jvp)
+    return batch_y.block, batch_u.block, batch_x.block
+
+
+@dual
+def lower_parts_shared(
+    o: SharedOracles, k: int, x: Array, y: Array, u: Array, lower: Array, jvp: Array
+) -> tuple[int, int, int]:
+    """Write grad_2 g, H u and J u, on one batch.
+
+    Parameters
+    ----------
+    o : SharedOracles
+        What reaches the problem.
+    k : int
+        The iteration.
+    x, y, u : ndarray
+        The point, (m,), (n,), (n,).
+    lower, jvp : ndarray
+        Where grad_2 g and H u, (2, n), and J u, (m,), go.
+
+    Returns
+    -------
+    tuple of int
+        The blocks that they came from.
+    """
+    batch = draw(o.streams, B2, k)
+    lower_grad_y_and_hvp(o, batch, x, y, u, lower)
+    lower_jvp(o, batch, x, y, u, jvp)
+    return batch.block, batch.block, batch.block
+
+
+#: Writes the three lower parts on the batches of iteration k: (oracles, k, x, y, u, lower, jvp).
+lower_parts = by_class({Oracles: lower_parts_apart, SharedOracles: lower_parts_shared})
+
+
+@dual
+def directions(o: AnyOracles, k: int, x: Array, y: Array, u: Array, d: Array, d_x: Array) -> None:
+    """Write grad_2 g, H u - grad_2 f and grad_1 f - J u on the batches of iteration k, without room for their parts.
+
+    Kernels add to what is there and take any factor: the upper level enters with a minus, and d_x changes its sign.
+
+    Parameters
+    ----------
+    o : Oracles or SharedOracles
+        What reaches the problem.
+    k : int
+        The iteration.
+    x, y, u : ndarray
+        The point, (m,), (n,), (n,).
     d, d_x : ndarray
         Where the directions go, (2, n) and (m,).
     """
-    if o.share:
-        shared = draw(o.streams, B2, k)
-        lower_grad_y_and_hvp(o, shared, x, y, u, d)
-        lower_jvp(o, shared, x, y, u, d_x)
-    else:
-        lower_grad_y(o, draw(o.streams, B2, k), x, y, d[0])
-        lower_hvp(o, draw(o.streams, B1, k), x, y, u.reshape((1, u.shape[0])), d[1:])
-        lower_jvp(o, draw(o.streams, B4, k), x, y, u, d_x)
+    lower_parts(o, k, x, y, u, d, d_x)
     upper = draw(o.streams, B3, k)
     count(o, UPPER_GRAD, 1, upper)
     lo, hi, rest = upper.lo, upper.hi, upper.rest
@@ -325,21 +398,17 @@ def directions(o: Oracles, k: int, x: Array, y: Array, u: Array, d: Array, d_x: 
 
 
 @dual
-def components(o: Oracles, k: int, x: Array, y: Array, u: Array, out: Components) -> Blocks:
+def components(o: AnyOracles, k: int, x: Array, y: Array, u: Array, out: Components) -> Blocks:
     """Write the five parts on the batches of iteration k, the same ones at each call.
 
     Parameters
     ----------
-    o : Oracles
+    o : Oracles or SharedOracles
         What reaches the problem.
     k : int
         The iteration.
-    x : ndarray
-        The upper point, (m,).
-    y : ndarray
-        The lower point, (n,).
-    u : ndarray
-        The adjoint point, (n,).
+    x, y, u : ndarray
+        The point, (m,), (n,), (n,).
     out : Components
         Where the parts go.
 
@@ -348,26 +417,14 @@ def components(o: Oracles, k: int, x: Array, y: Array, u: Array, out: Components
     Blocks
         Where they came from.
     """
-    if o.share:
-        shared = draw(o.streams, B2, k)
-        lower_grad_y_and_hvp(o, shared, x, y, u, out.lower)
-        lower_jvp(o, shared, x, y, u, out.jvp)
-        blocks = (shared.block, shared.block, shared.block)
-    else:
-        batch_y = draw(o.streams, B2, k)
-        lower_grad_y(o, batch_y, x, y, out.lower[0])
-        batch_u = draw(o.streams, B1, k)
-        lower_hvp(o, batch_u, x, y, u.reshape((1, u.shape[0])), out.lower[1:])
-        batch_x = draw(o.streams, B4, k)
-        lower_jvp(o, batch_x, x, y, u, out.jvp)
-        blocks = (batch_y.block, batch_u.block, batch_x.block)
+    grad, hvp, jvp = lower_parts(o, k, x, y, u, out.lower, out.jvp)
     upper = draw(o.streams, B3, k)
     upper_grad(o, upper, x, y, out.upper_x, out.upper_y)
-    return Blocks(blocks[0], blocks[1], blocks[2], upper.block)
+    return Blocks(grad, hvp, jvp, upper.block)
 
 
 @dual
-def full_components(o: Oracles, x: Array, y: Array, u: Array, out: Components) -> None:
+def full_components(o: AnyOracles, x: Array, y: Array, u: Array, out: Components) -> None:
     """Write the five parts over all rows of the data.
 
     Parameters

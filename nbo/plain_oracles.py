@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,8 +104,13 @@ class PlainOracles:
         """
         loop(o, *arguments)
 
-    def kernels(self) -> Kernels:
+    def kernels(self, names: Sequence[str]) -> Kernels:
         """Return the adapters.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The kernels that the loop calls; the others cost nothing here.
 
         Returns
         -------

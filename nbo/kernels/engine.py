@@ -25,6 +25,9 @@ FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 #: The default error model tests every divisor, and a loop with such a test is not vectorised.
 FLAGS: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True}
 
+#: For functions that compiled code alone calls: wrappers for other callers would take a good part of the time.
+INNER_FLAGS: dict[str, Any] = FLAGS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 #: For functions whose accuracy rests on the order of operations (range reductions, compensated terms).
 ORDERED_FLAGS: dict[str, Any] = FLAGS | {"fastmath": FASTMATH - {"reassoc"}}
 
@@ -195,7 +198,7 @@ def _overload(plain: Callable[..., Any], choose: Callable[..., Callable[..., Any
     def resolve(*kinds: Any) -> Callable[..., Any]:
         return choose(*kinds)
 
-    overload(plain, jit_options=FLAGS, strict=False)(resolve)  # type: ignore[arg-type]
+    overload(plain, jit_options=INNER_FLAGS, strict=False)(resolve)  # type: ignore[arg-type]
 
 
 def _compile(py_func: Callable[..., Any], signature: tuple[Any, ...], flags: dict[str, Any]) -> Dispatcher:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
@@ -212,6 +212,17 @@ def call_kernel(
     return outputs
 
 
+def _empty_7(data, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
+    """Do nothing; never called."""
+
+
+def _empty_8(data, lo, hi, scale, x, y, V, out):  # type: ignore[no-untyped-def]
+    """Do nothing; never called."""
+
+
+_EMPTY: dict[int, Callable[..., Any]] = {7: _empty_7, 8: _empty_8}
+
+
 class CompiledOracles:
     """The kernels of a `CompiledProblem` and its stored data, and the compiled loops over them.
 
@@ -281,15 +292,27 @@ class CompiledOracles:
             raise ValueError("problem: found a compiled problem with its own project(); expected one with bounds")
         return feasible if numba.config.DISABLE_JIT else (feasible.lower, feasible.upper)  # type: ignore[attr-defined]
 
-    def kernels(self) -> Kernels:
+    def kernels(self, names: Sequence[str]) -> Kernels:
         """Return the compiled kernels.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The kernels that the loop calls; empty ones stand for the others, which take long to compile.
 
         Returns
         -------
         Kernels
             Dispatchers.
         """
-        return Kernels(*(kernel(self._problem, name).function for name in Kernels._fields))
+        return Kernels(*(self._kernel(name) if name in names else self._empty(name) for name in Kernels._fields))
+
+    def _kernel(self, name: str) -> Callable[..., Any]:
+        return kernel(self._problem, name).function
+
+    def _empty(self, name: str) -> Callable[..., Any]:
+        kinds = signature(name, type_of(self._problem.data), self._problem.dtype)
+        return compiled(_EMPTY[len(kinds)], kinds)
 
     def call(self, loop: Callable[..., Any], o: Oracles, *arguments: Any) -> None:
         """Run a loop.
@@ -311,11 +334,11 @@ class CompiledOracles:
             self._entries[loop] = entry_point(compiled(loop, kinds), kinds)
         self._entries[loop](o, *arguments)
 
-    def _type_of_oracles(self, o: Oracles) -> types.Type:
+    def _type_of_oracles(self, o: Any) -> types.Type:
         """Return the type of `o`, in which kernels are first-class functions, all of one type for all problems."""
         data = type_of(o.data)
         kernels = [
             types.FunctionType(types.void(*signature(name, data, self._problem.dtype))) for name in Kernels._fields
         ]
         parts = [types.BaseTuple.from_types(kernels, Kernels), *(type_of(part) for part in o[1:])]
-        return types.BaseTuple.from_types(parts, Oracles)
+        return types.BaseTuple.from_types(parts, type(o))

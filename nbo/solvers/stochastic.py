@@ -21,7 +21,7 @@ from nbo.compiled import CompiledProblem
 from nbo.feasible_sets import FeasibleSet
 from nbo.gradient_estimators import new_point
 from nbo.inner_steps import estimate_spectrum
-from nbo.minibatches import Data, Oracles
+from nbo.minibatches import AnyOracles, Data, Kernels, Oracles, SharedOracles
 from nbo.oracles import KINDS, CountedProblem, OracleCounts, sample_sizes
 from nbo.plain_oracles import PlainOracles
 from nbo.problem import BilevelProblem
@@ -172,6 +172,26 @@ class StochasticSolver(Solver):
             The exact counts; of PAGE's iterations over minibatches.
         """
 
+    def shares(self) -> bool:
+        """Tell whether one lower batch serves D_y, H u and J u.
+
+        Returns
+        -------
+        bool
+            False by default.
+        """
+        return False
+
+    def kernels(self) -> tuple[str, ...]:
+        """Return the names of the kernels that the loop calls with these options.
+
+        Returns
+        -------
+        tuple of str
+            All by default.
+        """
+        return Kernels._fields
+
     def weight(self) -> Schedule:
         """Return the weight of the past in momentum or an estimator.
 
@@ -299,7 +319,7 @@ class StochasticSession(Session):
         self._kind = SAMPLERS[solver.sampler]
         self._shuffles = self._kind != IID and any(s.size < s.n for s in self._streams if s.draws)
         self._stored = self._backend.data(self._seed if self._shuffles else None)
-        self._oracles: Oracles | None = None
+        self._oracles: AnyOracles | None = None
         self._memory = solver.memory(problem, self._streams, self._stored, self._view.dtype)
         self._point = new_point(start.x, start.y, start.u)
         self._arrays = _arrays((self._memory, self._point))
@@ -338,8 +358,8 @@ class StochasticSession(Session):
         if self._oracles is None:
             streams = make_streams(self._kind, self._seed, self._streams, self._backend.wraps)
             counts = np.zeros((2, len(KINDS)), dtype=np.int64)
-            share = bool(getattr(self._solver, "share_batches", False))
-            self._oracles = Oracles(self._backend.kernels(), self._coming(), streams, counts, share)
+            kind = SharedOracles if self._solver.shares() else Oracles
+            self._oracles = kind(self._backend.kernels(self._solver.kernels()), self._coming(), streams, counts)
         if self._solver.inner_step_size is None and self._inner is None:
             model = self._view.lower_model(state.x, state.y)
             self._inner = 1 / estimate_spectrum(model.hvp, self._view.dim_y, self._view.dtype).largest

@@ -123,6 +123,10 @@ class AmIGOSGD(StochasticSolver):
             integer("n_linear_steps", self.n_linear_steps, minimum=1)
         super().__post_init__()
 
+    def kernels(self) -> tuple[str, ...]:
+        """Leave out the fused one; see `StochasticSolver.kernels`."""
+        return ("lower_grad_y", "lower_hvp", "lower_jvp", "upper_grad")
+
     def loop(self) -> Callable[..., None]:
         """Return `double_loop`; see `StochasticSolver.loop`."""
         return double_loop

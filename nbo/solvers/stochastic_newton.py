@@ -14,7 +14,7 @@ from nbo._dual import borrowed, dual
 from nbo._updates import add_scaled, add_scaled_change, blend, copy, move, scale
 from nbo._validation import choice, integer, real
 from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate
-from nbo.minibatches import Data, Oracles, empty_components, lower_hvp
+from nbo.minibatches import AnyOracles, Data, empty_components, lower_hvp
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B1, B2, B3, B4, INNER, Stream, draw
@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 
 def newton_loop(
-    o: Oracles,
+    o: AnyOracles,
     memory: Any,
     point: Point,
     feasible: Any,
@@ -175,6 +175,16 @@ class StochasticNewton(StochasticSolver):
     @abc.abstractmethod
     def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> Any:
         """Return the estimator's memory; see `StochasticSolver.memory`."""
+
+    def shares(self) -> bool:
+        """Tell whether one lower batch serves D_y, H u and J u; see `StochasticSolver.shares`."""
+        return self.share_batches
+
+    def kernels(self) -> tuple[str, ...]:
+        """Leave out what fused or missing steps do not call; see `StochasticSolver.kernels`."""
+        if not self.share_batches:
+            return super().kernels()
+        return ("lower_grad_y_and_hvp", "lower_jvp", "upper_grad", *(["lower_hvp"] if self.steps() else []))
 
     def loop(self) -> Callable[..., None]:
         """Return `newton_loop`; see `StochasticSolver.loop`."""
