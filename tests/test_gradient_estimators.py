@@ -11,7 +11,7 @@ from reference_problems import PlainLogistic, logistic_data
 
 import nbo
 from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate, new_point
-from nbo.minibatches import Oracles, components, empty_components, full_components
+from nbo.minibatches import Kernels, Oracles, SharedOracles, components, empty_components, full_components
 from nbo.oracles import KINDS
 from nbo.plain_oracles import PlainOracles
 from nbo.sampling import B2, B3, EPOCH, IID, WINDOW, Stream, coin, draw, make_streams
@@ -83,12 +83,13 @@ def oracles(problem, *, sizes=SIZES, kind=EPOCH, share=False, seed=7):
     backend = PlainOracles(problem)
     streams = make_streams(kind, seed, [*roles, Stream("none", 1, 1, 0)], wraps=True)
     data = backend.data(seed)
-    return Oracles(backend.kernels(), data, streams, np.zeros((2, len(KINDS)), dtype=np.int64), share)
+    counts = np.zeros((2, len(KINDS)), dtype=np.int64)
+    return (SharedOracles if share else Oracles)(backend.kernels(Kernels._fields), data, streams, counts)
 
 
 def memory_of(method, problem, o, **options):
     """The memory that a method makes for the blocks of `oracles`."""
-    solver = REGISTRY[method](step_size=0.1, share_batches=o.share, **options)
+    solver = REGISTRY[method](step_size=0.1, share_batches=isinstance(o, SharedOracles), **options)
     streams = [Stream("lower", int(n), int(size)) for n, size in o.streams.table[:4, 1:3]]
     return solver.memory(problem, streams, o.data, np.dtype(problem.dtype))
 
@@ -231,7 +232,15 @@ def test_independent_samples_count_as_often_as_they_were_drawn(problem):
 
 def saga_by_hand(problem, o, points, full_start):
     """Directions of SAGA from tables of all rows and their means, computed afresh each time."""
-    first, roles = points[0], {"grad": 1, "hvp": 1 if o.share else 0, "jvp": 1 if o.share else 3, "upper": 2}
+    first, roles = (
+        points[0],
+        {
+            "grad": 1,
+            "hvp": 1 if isinstance(o, SharedOracles) else 0,
+            "jvp": 1 if isinstance(o, SharedOracles) else 3,
+            "upper": 2,
+        },
+    )
 
     def block(kind, j, p):
         n, blocks = o.streams.table[roles[kind], 1], o.streams.table[roles[kind], 3]

@@ -677,8 +677,12 @@ def test_another_problem_is_refused(path):
     assert nbo.resume(path, nbo.problems.BinaryLogistic(*DATA), max_iter=4).nit == 4
 
 
-def test_a_problem_of_another_type_is_refused(path, problem):
-    """Its class and dimensions are the same."""
+def test_a_problem_of_another_type_is_refused(path, problem, monkeypatch):
+    """By its fingerprint, and where that is the same by the shapes and types of the state."""
+    run(problem, max_iter=2).save(path)
+    with pytest.raises(ValueError, match=r"problem: found .*:float32; expected .*:float64"):
+        nbo.resume(path, PlainLogistic(*DATA32), max_iter=4)
+    monkeypatch.setattr(PlainLogistic, "fingerprint", lambda self: "the same")
     run(problem, max_iter=2).save(path)
     with pytest.raises(ValueError, match=r"run.npz' does not fit the problem .*y: found shape \(7,\) and float64; exp"):
         nbo.resume(path, PlainLogistic(*DATA32), max_iter=4)

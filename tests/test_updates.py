@@ -16,6 +16,7 @@ from nbo.feasible_sets import Box
 
 #: What each function changes and reads (vectors by name, numbers by a value), in the order of its parameters.
 ARGUMENTS = {
+    "clear": ("vector",),
     "copy": ("vector", "vector"),
     "add_scaled": ("vector", -0.3, "vector"),
     "add_scaled_change": ("vector", -0.3, "vector", "vector"),
