@@ -10,7 +10,9 @@ from nbo.history import COLUMNS, HistoryRecorder
 def recorded(rows):
     recorder = HistoryRecorder()
     for i in range(rows):
-        recorder.add(i, 0.1 * i, float(-i), (1.0, 2.0, 3.0), nbo.OracleCounts(lower_hvp=3 * i))
+        recorder.add(
+            i, 0.1 * i, float(-i), (1.0, 2.0, 3.0), nbo.OracleCounts(lower_hvp=3 * i), nbo.OracleCounts(lower_hvp=9 * i)
+        )
     return recorder.finish()
 
 
@@ -25,6 +27,7 @@ def test_a_long_history_doubles_its_stride(rows):
     strides = np.unique(np.diff(history.iteration))
     assert len(history.iteration) <= 10_000 + 1 and strides.size == 1 and history.iteration[0] == 0
     np.testing.assert_array_equal(history.lower_hvp, 3 * history.iteration)
+    np.testing.assert_array_equal(history.samples_lower_hvp, 9 * history.iteration)
 
 
 def test_columns_and_types():

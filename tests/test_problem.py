@@ -49,4 +49,4 @@ def test_default_projection_and_fingerprint():
     problem = Overriding()
     problem.bounds = (-1, np.array([1.0, 2.0]))
     np.testing.assert_array_equal(problem.project(np.array([-5.0, 5.0])), [-1, 2])
-    assert problem.fingerprint().endswith("Overriding:2x3")
+    assert problem.fingerprint().endswith("Overriding:2x3:float64")
