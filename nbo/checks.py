@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import dimension, validate_random_state, vector
+from nbo.compiled import CompiledProblem
 from nbo.oracles import KINDS, frozen, working_type
 from nbo.problem import OPTIONAL_ORACLES, BilevelProblem, FiniteSumProblem, provides
 
@@ -137,6 +138,8 @@ class _Checker:
             names.append(("lower_model", self.model))
         if isinstance(self.problem, FiniteSumProblem):
             names.append(("means over batches", self.batches))
+        if isinstance(self.problem, CompiledProblem):
+            names.append(("kernels add to their outputs", self.kernels))
         return [self._guarded(name, check) for name, check in names]
 
     def _slopes(self) -> list[tuple[str, Callable[[], Check]]]:
@@ -323,12 +326,19 @@ class _Checker:
         worst, at = 0.0, "all oracles"
         for name, size, call in self._calls():
             cut = max(1, size // 3)
-            parts = [(cut, slice(0, cut))] + ([(size - cut, np.arange(cut, size))] if size > cut else [])
+            # the slice does not begin at 0, so that a kernel that forgets its first row is found
+            parts = [(cut, np.arange(cut))] + ([(size - cut, slice(cut, size))] if size > cut else [])
             mean = sum(weight * call(batch=batch) for weight, batch in parts) / size
             error = _relative(np.asarray(mean), call())
             if error > worst:
                 worst, at = error, name
         return Check("", worst < 1e4 * self.eps, f"{worst:.1e} relative, worst in {at}")
+
+    def kernels(self) -> Check:
+        """Call kernels with two scales on outputs that hold something, which oracles over samples cannot tell."""
+        assert isinstance(self.problem, CompiledProblem)
+        error, name = self.problem.contract_error(self.x, self.y)
+        return Check("", error < 1e4 * self.eps, f"{error:.1e} relative, worst in {name}")
 
 
 def _flat(oracle: Callable[..., Any], **batch: Any) -> Array:

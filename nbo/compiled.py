@@ -242,6 +242,41 @@ class CompiledProblem(FiniteSumProblem):
         arrays = [a for level in self.data for part in level for a in (part if isinstance(part, tuple) else (part,))]
         return fingerprint(type(self), *arrays, self.dim_x, self.dim_y, *self.bounds, *sorted(self.kernels))
 
+    def contract_error(self, x: Array, y: Array) -> tuple[float, str]:
+        """Return how far a kernel is from adding scale times a sum to what is there, and which kernel that is.
+
+        Parameters
+        ----------
+        x, y : ndarray
+            The point, (m,) and (n,).
+
+        Returns
+        -------
+        error : float
+            The largest relative one.
+        kernel : str
+            Its name.
+        """
+        from nbo.kernels.loops import call_kernel  # the compiler is imported only where it is needed
+
+        m, n, worst = (self.dim_x,), (self.dim_y,), (0.0, "all kernels")
+        shapes: dict[str, list[tuple[int, ...]]]
+        directions = {"V": np.stack((y + 1, y - 1)), "u": y + 1}
+        shapes = {"V": [(2, *n)], "value": [(1,)], "upper_grad": [m, n], "lower_grad_y": [n]}
+        for name in self.kernels:
+            extra = next((k for k in ("V", "u") if k in KERNELS[name]), None)
+            wanted: list[tuple[int, ...]] = shapes.get(name) or (shapes["V"] if extra == "V" or "_and_" in name else [m])
+            wanted = shapes["value"] if name.endswith("value") else wanted
+            arguments = (x, y, *([directions[extra]] if extra else []))
+            size = self.n_samples_upper if name.startswith("upper") else self.n_samples_lower
+            first = size // 3
+            once = call_kernel(self, name, self.data, first, size, 1 / size, arguments, wanted)
+            twice = call_kernel(self, name, self.data, first, size, 2 / size, arguments, wanted, filled=1.0)
+            for found, part in zip(twice, once, strict=True):
+                error = float(np.linalg.norm(found - 1 - 2 * part)) / float(1 + 2 * np.linalg.norm(part))
+                worst = max(worst, (error, name))
+        return worst
+
     def _total(
         self, level: str, name: str, batch: Any, *arguments: Array, shapes: list[tuple[int, ...]]
     ) -> list[Array]:

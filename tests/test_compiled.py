@@ -186,3 +186,30 @@ def test_pickles_and_fingerprints(problem):
     again = pickle.loads(pickle.dumps(problem))
     assert again.fingerprint() == problem.fingerprint() != compiled_logistic(*logistic_data(70, 50, 4, 1)).fingerprint()
     assert again.upper_value(*POINT) == problem.upper_value(*POINT)
+
+
+def overwrites(data, lo, hi, scale, x, y, out_x, out_y):
+    A, b, _ = data.upper
+    out_y[:] = 0
+    for i in range(lo, hi):
+        out_y -= scale * b[i] / (1 + np.exp(b[i] * np.dot(A[i], y))) * A[i]
+
+
+def forgets_the_first_row(data, lo, hi, scale, x, y, out_x, out_y):
+    A, b, _ = data.upper
+    for i in range(0, hi - lo):
+        out_y -= scale * b[i] / (1 + np.exp(b[i] * np.dot(A[i], y))) * A[i]
+
+
+def ignores_the_scale(data, lo, hi, scale, x, y, out_x, out_y):
+    A, b, _ = data.upper
+    for i in range(lo, hi):
+        out_y -= b[i] / (1 + np.exp(b[i] * np.dot(A[i], y))) * A[i] / (hi - lo)
+
+
+@pytest.mark.parametrize("kernel", [overwrites, forgets_the_first_row, ignores_the_scale])
+def test_the_check_finds_kernels_that_break_the_contract(kernel):
+    report = nbo.check_problem(compiled_logistic(*DATA, kernels=KERNELS | {"upper_grad": kernel}), *POINT)
+    failed = {c.name: c.detail for c in report.checks if not c.passed}
+    assert set(failed) & {"kernels add to their outputs", "means over batches"}
+    assert all("upper_grad" in detail for detail in failed.values())

@@ -180,6 +180,7 @@ def call_kernel(
     scale: float,
     arguments: tuple[Array, ...],
     shapes: list[tuple[int, ...]],
+    filled: float = 0.0,
 ) -> list[Array]:
     """Call a kernel on fresh outputs.
 
@@ -199,6 +200,8 @@ def call_kernel(
         x, y and a direction or a block of them.
     shapes : list of tuple of int
         Of the outputs.
+    filled : float
+        What the outputs hold before.
 
     Returns
     -------
@@ -207,7 +210,7 @@ def call_kernel(
     """
     _, call, dtypes = kernel(problem, name)
     inputs = [np.ascontiguousarray(a, dtype) for a, dtype in zip(arguments, dtypes, strict=False)]
-    outputs = [np.zeros(shape, dtype) for shape, dtype in zip(shapes, dtypes[len(inputs) :], strict=True)]
+    outputs = [np.full(shape, filled, dtype) for shape, dtype in zip(shapes, dtypes[len(inputs) :], strict=True)]
     call(data, lo, hi, scale, *inputs, *outputs)
     return outputs
 
