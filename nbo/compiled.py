@@ -265,7 +265,9 @@ class CompiledProblem(FiniteSumProblem):
         shapes = {"V": [(2, *n)], "value": [(1,)], "upper_grad": [m, n], "lower_grad_y": [n]}
         for name in self.kernels:
             extra = next((k for k in ("V", "u") if k in KERNELS[name]), None)
-            wanted: list[tuple[int, ...]] = shapes.get(name) or (shapes["V"] if extra == "V" or "_and_" in name else [m])
+            wanted: list[tuple[int, ...]] = shapes.get(name) or (
+                shapes["V"] if extra == "V" or "_and_" in name else [m]
+            )
             wanted = shapes["value"] if name.endswith("value") else wanted
             arguments = (x, y, *([directions[extra]] if extra else []))
             size = self.n_samples_upper if name.startswith("upper") else self.n_samples_lower
