@@ -34,6 +34,14 @@ def real(name: str, value: Any, *, positive: bool = False, minimum: float = -np.
     return number
 
 
+def fraction(name: str, value: Any) -> float:
+    """Return `value` as a float from 0 to 1."""
+    number = real(name, value, minimum=0.0)
+    if number > 1:
+        raise ValueError(f"{name}: found {number:g}; expected a number from 0 to 1")
+    return number
+
+
 def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """Return `value` if it is one of the `allowed` words."""
     if not isinstance(value, str) or value not in allowed:

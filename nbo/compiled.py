@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +18,40 @@ from nbo.sampling import shuffled
 
 Array = npt.NDArray[Any]
 
-#: Parameters of every kernel, in order.
-KERNELS: dict[str, tuple[str, ...]] = {
-    "lower_value": ("data", "lo", "hi", "scale", "x", "y", "out"),
-    "lower_grad_y": ("data", "lo", "hi", "scale", "x", "y", "out"),
-    "lower_hvp": ("data", "lo", "hi", "scale", "x", "y", "V", "out"),
-    "lower_grad_y_and_hvp": ("data", "lo", "hi", "scale", "x", "y", "u", "out"),
-    "lower_jvp": ("data", "lo", "hi", "scale", "x", "y", "u", "out"),
-    "upper_value": ("data", "lo", "hi", "scale", "x", "y", "out"),
-    "upper_grad": ("data", "lo", "hi", "scale", "x", "y", "out_x", "out_y"),
-    "lower_grad_x": ("data", "lo", "hi", "scale", "x", "y", "out"),
-    "upper_hvp": ("data", "lo", "hi", "scale", "x", "y", "V", "out"),
-    "upper_jvp": ("data", "lo", "hi", "scale", "x", "y", "u", "out"),
+
+class KernelForm(NamedTuple):
+    """What follows (data, lo, hi, scale, x, y) among the parameters of a kernel.
+
+    Attributes
+    ----------
+    directions : tuple of str
+        ``"u"``, one direction, or ``"V"``, a block of them.
+    outputs : tuple of str
+        What each output is shaped like: ``"value"``, ``"x"``, ``"y"``, ``"V"``, or ``"pair"``, two rows like y.
+    """
+
+    directions: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of all parameters, in order."""
+        outputs = ("out",) if len(self.outputs) == 1 else tuple(f"out_{output}" for output in self.outputs)
+        return ("data", "lo", "hi", "scale", "x", "y", *self.directions, *outputs)
+
+
+#: The forms of all kernels.
+KERNELS = {
+    "lower_value": KernelForm((), ("value",)),
+    "lower_grad_y": KernelForm((), ("y",)),
+    "lower_hvp": KernelForm(("V",), ("V",)),
+    "lower_grad_y_and_hvp": KernelForm(("u",), ("pair",)),
+    "lower_jvp": KernelForm(("u",), ("x",)),
+    "upper_value": KernelForm((), ("value",)),
+    "upper_grad": KernelForm((), ("x", "y")),
+    "lower_grad_x": KernelForm((), ("x",)),
+    "upper_hvp": KernelForm(("V",), ("V",)),
+    "upper_jvp": KernelForm(("u",), ("x",)),
 }
 
 #: Those that a problem may lack.
@@ -196,40 +219,40 @@ class CompiledProblem(FiniteSumProblem):
 
     def upper_value(self, x: Array, y: Array, batch: Any = None) -> float:
         """Return f; see `BilevelProblem.upper_value`."""
-        return float(self._total("upper", "upper_value", batch, x, y, shapes=[(1,)])[0][0])
+        return float(self._total("upper_value", batch, x, y)[0][0])
 
     def upper_grad(self, x: Array, y: Array, batch: Any = None) -> tuple[Array, Array]:
         """Return grad_1 f and grad_2 f; see `BilevelProblem.upper_grad`."""
-        grad_1, grad_2 = self._total("upper", "upper_grad", batch, x, y, shapes=[(self.dim_x,), (self.dim_y,)])
+        grad_1, grad_2 = self._total("upper_grad", batch, x, y)
         return grad_1, grad_2
 
     def upper_hvp(self, x: Array, y: Array, v: Array, batch: Any = None) -> Array:
         """Return nabla_22^2 f v; see `BilevelProblem.upper_hvp`."""
-        return self._total("upper", "upper_hvp", batch, x, y, v[None], shapes=[(1, self.dim_y)])[0][0]
+        return self._total("upper_hvp", batch, x, y, v[None])[0][0]
 
     def upper_jvp(self, x: Array, y: Array, u: Array, batch: Any = None) -> Array:
         """Return nabla_12^2 f u; see `BilevelProblem.upper_jvp`."""
-        return self._total("upper", "upper_jvp", batch, x, y, u, shapes=[(self.dim_x,)])[0]
+        return self._total("upper_jvp", batch, x, y, u)[0]
 
     def lower_value(self, x: Array, y: Array, batch: Any = None) -> float:
         """Return g; see `BilevelProblem.lower_value`."""
-        return float(self._total("lower", "lower_value", batch, x, y, shapes=[(1,)])[0][0])
+        return float(self._total("lower_value", batch, x, y)[0][0])
 
     def lower_grad_y(self, x: Array, y: Array, batch: Any = None) -> Array:
         """Return grad_2 g; see `BilevelProblem.lower_grad_y`."""
-        return self._total("lower", "lower_grad_y", batch, x, y, shapes=[(self.dim_y,)])[0]
+        return self._total("lower_grad_y", batch, x, y)[0]
 
     def lower_grad_x(self, x: Array, y: Array, batch: Any = None) -> Array:
         """Return grad_1 g; see `BilevelProblem.lower_grad_x`."""
-        return self._total("lower", "lower_grad_x", batch, x, y, shapes=[(self.dim_x,)])[0]
+        return self._total("lower_grad_x", batch, x, y)[0]
 
     def lower_hvp(self, x: Array, y: Array, v: Array, batch: Any = None) -> Array:
         """Return H v; see `BilevelProblem.lower_hvp`."""
-        return self._total("lower", "lower_hvp", batch, x, y, v[None], shapes=[(1, self.dim_y)])[0][0]
+        return self._total("lower_hvp", batch, x, y, v[None])[0][0]
 
     def lower_jvp(self, x: Array, y: Array, u: Array, batch: Any = None) -> Array:
         """Return J u; see `BilevelProblem.lower_jvp`."""
-        return self._total("lower", "lower_jvp", batch, x, y, u, shapes=[(self.dim_x,)])[0]
+        return self._total("lower_jvp", batch, x, y, u)[0]
 
     def lower_model(self, x: Array, y: Array) -> LowerModel:
         """Return the lower level around one point by fused kernels; see `BilevelProblem.lower_model`."""
@@ -239,8 +262,10 @@ class CompiledProblem(FiniteSumProblem):
         """Return a hash of data, bounds and the names of the kernels; see `BilevelProblem.fingerprint`."""
         from nbo.problems._fingerprint import fingerprint
 
-        arrays = [a for level in self.data for part in level for a in (part if isinstance(part, tuple) else (part,))]
-        return fingerprint(type(self), *arrays, self.dim_x, self.dim_y, *self.bounds, *sorted(self.kernels))
+        arrays = (_arrays(level) for level in self.data)
+        return fingerprint(
+            type(self), *itertools.chain(*arrays), self.dim_x, self.dim_y, *self.bounds, *sorted(self.kernels)
+        )
 
     def contract_error(self, x: Array, y: Array) -> tuple[float, str]:
         """Return how far a kernel is from adding scale times a sum to what is there, and which kernel that is.
@@ -259,54 +284,62 @@ class CompiledProblem(FiniteSumProblem):
         """
         from nbo.kernels.loops import call_kernel  # the compiler is imported only where it is needed
 
-        m, n, worst = (self.dim_x,), (self.dim_y,), (0.0, "all kernels")
-        shapes: dict[str, list[tuple[int, ...]]]
         directions = {"V": np.stack((y + 1, y - 1)), "u": y + 1}
-        shapes = {"V": [(2, *n)], "value": [(1,)], "upper_grad": [m, n], "lower_grad_y": [n]}
+        worst = (0.0, "all kernels")
         for name in self.kernels:
-            extra = next((k for k in ("V", "u") if k in KERNELS[name]), None)
-            wanted: list[tuple[int, ...]] = shapes.get(name) or (
-                shapes["V"] if extra == "V" or "_and_" in name else [m]
-            )
-            wanted = shapes["value"] if name.endswith("value") else wanted
-            arguments = (x, y, *([directions[extra]] if extra else []))
+            arguments = (x, y, *(directions[direction] for direction in KERNELS[name].directions))
             size = self.n_samples_upper if name.startswith("upper") else self.n_samples_lower
-            first = size // 3
-            once = call_kernel(self, name, self.data, first, size, 1 / size, arguments, wanted)
-            twice = call_kernel(self, name, self.data, first, size, 2 / size, arguments, wanted, filled=1.0)
+            once = call_kernel(self, name, self.data, size // 3, size, 1 / size, arguments)
+            twice = call_kernel(self, name, self.data, size // 3, size, 2 / size, arguments, filled=1.0)
             for found, part in zip(twice, once, strict=True):
                 error = float(np.linalg.norm(found - 1 - 2 * part)) / float(1 + 2 * np.linalg.norm(part))
                 worst = max(worst, (error, name))
         return worst
 
-    def _total(
-        self, level: str, name: str, batch: Any, *arguments: Array, shapes: list[tuple[int, ...]]
-    ) -> list[Array]:
-        """Return the mean of a kernel's outputs over a batch, in the types that the contract states."""
+    def output_shapes(self, name: str, arguments: tuple[Array, ...]) -> list[tuple[int, ...]]:
+        """Return the shapes of a kernel's outputs.
+
+        Parameters
+        ----------
+        name : str
+            The kernel.
+        arguments : tuple of ndarray
+            x, y and a direction or a block of them.
+
+        Returns
+        -------
+        list of tuple of int
+            One an output.
+        """
+        m, n, form = self.dim_x, self.dim_y, KERNELS[name]
+        rows = len(arguments[-1]) if "V" in form.directions else 0
+        shapes = {"value": (1,), "x": (m,), "y": (n,), "pair": (2, n), "V": (rows, n)}
+        return [shapes[output] for output in form.outputs]
+
+    def _total(self, name: str, batch: Any, *arguments: Array) -> list[Array]:
+        """Return the mean of a kernel's outputs over a batch, in double precision."""
         from nbo.kernels.loops import call_kernel  # the compiler is imported only where it is needed
 
         if name not in self.kernels:
             raise NotImplementedError(f"problem: this CompiledProblem has no kernel {name}")
-        data, ranges = self._chosen(level, batch)
-        count = sum(hi - lo for lo, hi in ranges)
-        totals = [np.zeros(shape) for shape in shapes]
-        for lo, hi in ranges:
-            for start in range(lo, hi, _ROWS):
-                outputs = call_kernel(self, name, data, start, min(start + _ROWS, hi), 1 / count, arguments, shapes)
-                for total, output in zip(totals, outputs, strict=True):
-                    total += output
+        data, lo, hi = self._chosen(name.partition("_")[0], batch)
+        totals = [np.zeros(shape) for shape in self.output_shapes(name, arguments)]
+        for start in range(lo, hi, _ROWS):
+            outputs = call_kernel(self, name, data, start, min(start + _ROWS, hi), 1 / (hi - lo), arguments)
+            for total, output in zip(totals, outputs, strict=True):
+                total += output
         return totals
 
-    def _chosen(self, level: str, batch: Any) -> tuple[Data, list[tuple[int, int]]]:
-        """Return data in which the samples of a batch are ranges of rows."""
+    def _chosen(self, level: str, batch: Any) -> tuple[Data, int, int]:
+        """Return data in which the samples of a batch are the rows lo .. hi - 1, and these two."""
         stored = getattr(self.data, level)
         n = stored[-1].shape[0]
         if batch is None:
-            return self.data, [(0, n)]
+            return self.data, 0, n
         if isinstance(batch, slice):
             chosen = range(n)[batch]
             if len(chosen) and chosen.step == 1:
-                return self.data, [(chosen.start, chosen.stop)]
+                return self.data, chosen.start, chosen.stop
             batch = np.arange(n)[batch]
         rows = np.asarray(batch)
         if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size:
@@ -316,7 +349,7 @@ class CompiledProblem(FiniteSumProblem):
             )
         if rows.min() < -n or rows.max() >= n:
             raise IndexError(f"batch: found indices from {rows.min()} to {rows.max()}; expected 0 to {n - 1}")
-        return self.data._replace(**{level: take_rows(stored, rows)}), [(0, rows.size)]
+        return self.data._replace(**{level: take_rows(stored, rows)}), 0, rows.size
 
 
 class _KernelModel(LowerModel):
@@ -324,15 +357,14 @@ class _KernelModel(LowerModel):
 
     def grad_y_and_hvp(self, u: Array) -> tuple[Array, Array]:
         """Return grad_2 g and H u by one kernel; see `LowerModel.grad_y_and_hvp`."""
-        n = self.y.shape[0]
-        (both,) = self.problem._total("lower", "lower_grad_y_and_hvp", None, self.x, self.y, u, shapes=[(2, n)])  # type: ignore[attr-defined]
+        (both,) = self.problem._total("lower_grad_y_and_hvp", None, self.x, self.y, u)  # type: ignore[attr-defined]
         return both[0], both[1]
 
     def hvp(self, V: Array) -> Array:
         """Return H v for each row by one kernel; see `LowerModel.hvp`."""
         if not len(V):
             return np.empty_like(V)
-        return self.problem._total("lower", "lower_hvp", None, self.x, self.y, V, shapes=[V.shape])[0]  # type: ignore[attr-defined]
+        return self.problem._total("lower_hvp", None, self.x, self.y, V)[0]  # type: ignore[attr-defined]
 
 
 def take_rows(level: tuple[Any, ...], rows: Array) -> tuple[Any, ...]:
@@ -379,10 +411,10 @@ def _checked_kernels(kernels: Any) -> dict[str, Callable[..., Any]]:
         function = getattr(kernel, "py_func", kernel)
         if not inspect.isfunction(function):
             raise TypeError(f"kernels[{name!r}]: found {type(kernel).__name__}; expected a function, jitted or not")
-        if function.__code__.co_argcount != len(KERNELS[name]):
+        parameters = KERNELS[name].parameters
+        if function.__code__.co_argcount != len(parameters):
             raise TypeError(
-                f"kernels[{name!r}]: found parameters {inspect.signature(function)}; expected "
-                f"({', '.join(KERNELS[name])})"
+                f"kernels[{name!r}]: found parameters {inspect.signature(function)}; expected ({', '.join(parameters)})"
             )
     return dict(kernels)
 
@@ -440,6 +472,11 @@ def _common(common: Any) -> tuple[Any, ...]:
     return tuple(checked)
 
 
+def _arrays(level: tuple[Any, ...]) -> list[Any]:
+    """Return the parts of a level, of CSR matrices their three arrays."""
+    return [array for part in level for array in (part if isinstance(part, tuple) else (part,))]
+
+
 def _working_type(*levels: tuple[Any, ...]) -> np.dtype[Any]:
     arrays = [part[0] if isinstance(part, tuple) else part for level in levels for part in level]
     kinds = {a.dtype for a in arrays if a.dtype.kind == "f"}
@@ -448,8 +485,7 @@ def _working_type(*levels: tuple[Any, ...]) -> np.dtype[Any]:
 
 def _is_mapped(level: tuple[Any, ...]) -> bool:
     """Tell whether an array of a level lies in a file."""
-    arrays = [array for part in level for array in (part if isinstance(part, tuple) else (part,))]
-    for array in arrays:
+    for array in _arrays(level):
         base: Any = array
         while isinstance(base, np.ndarray):
             if isinstance(base, np.memmap):

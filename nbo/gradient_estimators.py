@@ -341,6 +341,23 @@ def correct_all(estimate: Components, weight: float, new: Components, old: Compo
 
 
 @dual
+def finish(memory: STORM | PAGE, point: Point) -> None:
+    """Write the directions from an estimate, and keep the point as the old one.
+
+    Parameters
+    ----------
+    memory : STORM or PAGE
+        The memory.
+    point : Point
+        The iterate, and where the directions go.
+    """
+    copy(memory.x, point.x)
+    copy(memory.y, point.y)
+    copy(memory.u, point.u)
+    combine(memory.estimate, point)
+
+
+@dual
 def estimate_storm(memory: STORM, o: AnyOracles, point: Point, k: int, momentum: float) -> None:
     """Estimate from one batch a role at the new and the old point; the first time from the new one alone.
 
@@ -361,10 +378,7 @@ def estimate_storm(memory: STORM, o: AnyOracles, point: Point, k: int, momentum:
     if k > 0:
         components(o, k, memory.x, memory.y, memory.u, memory.old_parts)
     correct_all(memory.estimate, momentum if k > 0 else 0.0, memory.parts, memory.old_parts)
-    copy(memory.x, point.x)
-    copy(memory.y, point.y)
-    copy(memory.u, point.u)
-    combine(memory.estimate, point)
+    finish(memory, point)
 
 
 @dual
@@ -391,10 +405,7 @@ def estimate_page(memory: PAGE, o: AnyOracles, point: Point, k: int, momentum: f
         components(o, k, point.x, point.y, point.u, memory.parts)
         components(o, k, memory.x, memory.y, memory.u, memory.old_parts)
         correct_all(memory.estimate, 1.0, memory.parts, memory.old_parts)
-    copy(memory.x, point.x)
-    copy(memory.y, point.y)
-    copy(memory.u, point.u)
-    combine(memory.estimate, point)
+    finish(memory, point)
 
 
 #: Writes the directions at a point: (memory, oracles, point, iteration, momentum).

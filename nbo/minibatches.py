@@ -280,6 +280,34 @@ def lower_jvp(o: AnyOracles, batch: Batch, x: Array, y: Array, u: Array, out: Ar
 
 
 @dual
+def add_upper_grad(o: AnyOracles, batch: Batch, factor: float, x: Array, y: Array, out_x: Array, out_y: Array) -> None:
+    """Add a multiple of grad_1 f and grad_2 f, (m,) and (n,).
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    batch : Batch
+        The batch.
+    factor : float
+        The multiple.
+    x : ndarray
+        The upper point, (m,).
+    y : ndarray
+        The lower point, (n,).
+    out_x : ndarray
+        What grad_1 f is added to, (m,).
+    out_y : ndarray
+        What grad_2 f is added to, (n,).
+    """
+    count(o, UPPER_GRAD, 1, batch)
+    lo, hi, rest = batch.lo, batch.hi, batch.rest
+    while lo < hi:
+        o.kernels.upper_grad(o.data, lo, hi, factor * batch.scale, x, y, out_x, out_y)
+        lo, hi, rest = 0, rest, 0
+
+
+@dual
 def upper_grad(o: AnyOracles, batch: Batch, x: Array, y: Array, out_x: Array, out_y: Array) -> None:
     """Write grad_1 f and grad_2 f, (m,) and (n,).
 
@@ -298,13 +326,9 @@ def upper_grad(o: AnyOracles, batch: Batch, x: Array, y: Array, out_x: Array, ou
     out_y : ndarray
         Where grad_2 f goes, (n,).
     """
-    count(o, UPPER_GRAD, 1, batch)
     clear(out_x)
     clear(out_y)
-    lo, hi, rest = batch.lo, batch.hi, batch.rest
-    while lo < hi:
-        o.kernels.upper_grad(o.data, lo, hi, batch.scale, x, y, out_x, out_y)
-        lo, hi, rest = 0, rest, 0
+    add_upper_grad(o, batch, 1.0, x, y, out_x, out_y)
 
 
 @dual
@@ -388,12 +412,7 @@ def directions(o: AnyOracles, k: int, x: Array, y: Array, u: Array, d: Array, d_
         Where the directions go, (2, n) and (m,).
     """
     lower_parts(o, k, x, y, u, d, d_x)
-    upper = draw(o.streams, B3, k)
-    count(o, UPPER_GRAD, 1, upper)
-    lo, hi, rest = upper.lo, upper.hi, upper.rest
-    while lo < hi:
-        o.kernels.upper_grad(o.data, lo, hi, -upper.scale, x, y, d_x, d[1])
-        lo, hi, rest = 0, rest, 0
+    add_upper_grad(o, draw(o.streams, B3, k), -1.0, x, y, d_x, d[1])
     scale(d_x, -1.0, d_x)
 
 

@@ -273,12 +273,9 @@ def seed_of(random_state: Any) -> int:
 
 
 def _mix_all(key: int | Array, counters: Array) -> Array:
-    """Return `mix` of many counters, or of many keys and one counter."""
+    """Return `mix` of arrays of counters or keys, on which the arithmetic of the compiled form works as well."""
     with np.errstate(over="ignore"):
-        z = np.asarray(key, dtype=np.uint64) + (counters.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(_FIRST)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(_SECOND)
-    return z ^ (z >> np.uint64(31))
+        return _mix_compiled(np.asarray(key, dtype=np.uint64), counters)
 
 
 def shuffled(seed: int, level: str, n: int) -> Array:
@@ -319,6 +316,11 @@ class Stream(NamedTuple):
     size: int
     draws: int = 1
 
+    @property
+    def blocks(self) -> int:
+        """The blocks of an epoch."""
+        return -(-self.n // self.size)
+
 
 def make_streams(kind: int, seed: int, roles: Sequence[Stream], wraps: bool) -> Streams:
     """Return the streams of a run.
@@ -343,7 +345,7 @@ def make_streams(kind: int, seed: int, roles: Sequence[Stream], wraps: bool) -> 
     for row, (role, stream) in zip(table, enumerate(roles), strict=True):
         row[_KEY] = np.uint64(mix(seed, role)).astype(np.int64)
         row[_N], row[_SIZE] = stream.n, stream.size
-        row[_BLOCKS] = -(-stream.n // stream.size)
+        row[_BLOCKS] = stream.blocks
         row[_END] = stream.n if wraps else 2 * stream.n
         row[_EPOCH] = -1
     width = int(table[:, _BLOCKS].max()) if kind == EPOCH else 1
@@ -376,7 +378,7 @@ def independent_rows(streams: Streams, roles: Sequence[Stream], level: str, star
         counters = np.arange(start * stream.draws, stop * stream.draws)
         keys = _mix_all(int(streams.table[role, _KEY]) & _MASK, counters)
         bits = _mix_all(keys[:, np.newaxis], np.arange(stream.size)[np.newaxis])
-        chosen.append((((bits >> np.uint64(32)) * np.uint64(stream.n)) >> np.uint64(32)).astype(np.int64).ravel())
+        chosen.append(_below_compiled(bits, stream.n).ravel())
         streams.table[role, _FIRST_AT], streams.table[role, _OFFSET] = start * stream.draws, offset
         offset += chosen[-1].size
     return np.concatenate(chosen)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nbo._dual import dual
 from nbo._storable import storable
-from nbo._validation import real
+from nbo._validation import fraction, real
 
 Array = npt.NDArray[Any]
 
@@ -63,10 +63,7 @@ def step_at(name: str, schedule: Schedule, k: int) -> float:
     """
     if not callable(schedule):
         return float(schedule)
-    value = schedule(k)
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.item()
-    return real(f"{name} (the schedule at k = {k})", value, positive=True)
+    return real(f"{name} (the schedule at k = {k})", _number_at(schedule, k), positive=True)
 
 
 @storable
@@ -215,8 +212,8 @@ def validate_weight(name: str, weight: Any) -> None:
         If it is neither.
     """
     largest = weight.scale if isinstance(weight, PowerDecay) else weight
-    if not callable(largest) and real(name, largest, minimum=0.0) > 1:
-        raise ValueError(f"{name}: found {largest:g}; expected a number from 0 to 1")
+    if not callable(largest):
+        fraction(name, largest)
 
 
 def weight_at(name: str, weight: Schedule, k: int) -> float:
@@ -241,11 +238,10 @@ def weight_at(name: str, weight: Schedule, k: int) -> float:
     TypeError, ValueError
         If a callable returns what is no such number.
     """
-    found = weight(k) if callable(weight) else weight
-    if isinstance(found, np.ndarray) and found.size == 1:
-        found = found.item()
-    text = f"{name} (the schedule at k = {k})"
-    number = real(text, found, minimum=0.0)
-    if number > 1:
-        raise ValueError(f"{text}: found {number:g}; expected a number from 0 to 1")
-    return number
+    return fraction(f"{name} (the schedule at k = {k})", _number_at(weight, k))
+
+
+def _number_at(schedule: Schedule, k: int) -> Any:
+    """Return what a schedule gives for one iteration; an array of one number stands for the number."""
+    found = schedule(k) if callable(schedule) else schedule
+    return found.item() if isinstance(found, np.ndarray) and found.size == 1 else found

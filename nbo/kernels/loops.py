@@ -14,7 +14,7 @@ from numba.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
 
 from nbo._dual import borrowed
-from nbo.compiled import take_rows
+from nbo.compiled import KERNELS, take_rows
 from nbo.feasible_sets import Box, FeasibleSet
 from nbo.kernels.engine import array, compiled, entry_point
 from nbo.minibatches import Data, Kernels, Oracles
@@ -70,20 +70,12 @@ def signature(name: str, data: types.Type, dtype: Any) -> tuple[types.Type, ...]
         For `nbo.kernels.engine.compiled`.
     """
     x, y, V = array(np.float64, 1), array(dtype, 1), array(dtype, 2)
-    out_x, out_y, out_V = array(np.float64, 1, writable=True), array(dtype, 1, writable=True), None
-    out_V = array(dtype, 2, writable=True)
-    rest = {
-        "lower_value": (out_x,),
-        "lower_grad_y": (out_y,),
-        "lower_hvp": (V, out_V),
-        "lower_grad_y_and_hvp": (y, out_V),
-        "lower_jvp": (y, out_x),
-        "upper_value": (out_x,),
-        "upper_grad": (out_x, out_y),
-        "lower_grad_x": (out_x,),
-        "upper_hvp": (V, out_V),
-        "upper_jvp": (y, out_x),
-    }[name]
+    out_x = array(np.float64, 1, writable=True)
+    out_y, out_V = (array(dtype, ndim, writable=True) for ndim in (1, 2))
+    directions = {"u": y, "V": V}
+    outputs = {"value": out_x, "x": out_x, "y": out_y, "V": out_V, "pair": out_V}
+    form = KERNELS[name]
+    rest = (*(directions[d] for d in form.directions), *(outputs[o] for o in form.outputs))
     return (data, types.int64, types.int64, types.float64, x, y, *rest)
 
 
@@ -179,7 +171,6 @@ def call_kernel(
     hi: int,
     scale: float,
     arguments: tuple[Array, ...],
-    shapes: list[tuple[int, ...]],
     filled: float = 0.0,
 ) -> list[Array]:
     """Call a kernel on fresh outputs.
@@ -198,8 +189,6 @@ def call_kernel(
         The factor of the sum.
     arguments : tuple of ndarray
         x, y and a direction or a block of them.
-    shapes : list of tuple of int
-        Of the outputs.
     filled : float
         What the outputs hold before.
 
@@ -210,6 +199,7 @@ def call_kernel(
     """
     _, call, dtypes = kernel(problem, name)
     inputs = [np.ascontiguousarray(a, dtype) for a, dtype in zip(arguments, dtypes, strict=False)]
+    shapes = problem.output_shapes(name, arguments)
     outputs = [np.full(shape, filled, dtype) for shape, dtype in zip(shapes, dtypes[len(inputs) :], strict=True)]
     call(data, lo, hi, scale, *inputs, *outputs)
     return outputs

@@ -28,6 +28,7 @@ from nbo.problem import BilevelProblem
 from nbo.sampling import (
     IID,
     SAMPLERS,
+    WINDOW,
     Stream,
     batch_size,
     independent_rows,
@@ -253,7 +254,7 @@ class StochasticSolver(Solver):
         if max_iter is None:
             streams = self.streams(problem)
             first = next(s for s in streams if s.level == "lower" and s.draws)
-            max_iter = EPOCHS * math.ceil(first.n / first.size)
+            max_iter = EPOCHS * first.blocks
         every = self.eval_every or max(1, math.ceil(max_iter / EVALUATIONS))
         return Limits(None, max_iter, max_time, every, self.eval_seconds)
 
@@ -366,7 +367,7 @@ class StochasticSession(Session):
 
     def _coming(self) -> Data:
         """Return the data that the loop reads; windows of a plain problem go on from the end to the beginning."""
-        if self._backend.wraps or self._kind == IID or not self._shuffles or self._solver.sampler != "window":
+        if self._backend.wraps or self._kind != WINDOW or not self._shuffles:
             return self._stored
         doubled = (np.concatenate((level[-1], level[-1])) for level in self._stored[:2])
         return self._backend.chosen(*doubled)

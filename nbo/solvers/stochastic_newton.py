@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from nbo._dual import borrowed, dual
 from nbo._updates import add_scaled, add_scaled_change, blend, copy, move, scale
-from nbo._validation import choice, integer, real
+from nbo._validation import choice, fraction, integer
 from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate
 from nbo.minibatches import AnyOracles, Data, empty_components, lower_hvp
 from nbo.oracles import OracleCounts
@@ -172,10 +171,6 @@ class StochasticNewton(StochasticSolver):
         """
         return 1
 
-    @abc.abstractmethod
-    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> Any:
-        """Return the estimator's memory; see `StochasticSolver.memory`."""
-
     def shares(self) -> bool:
         """Tell whether one lower batch serves D_y, H u and J u; see `StochasticSolver.shares`."""
         return self.share_batches
@@ -249,7 +244,7 @@ class _Saga(StochasticNewton):
 
     def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> SAGA:
         m, n = problem.dim_x, problem.dim_y
-        blocks = [-(-s.n // s.size) for s in streams[:4]]
+        blocks = [stream.blocks for stream in streams[:4]]
         if self.share_batches:
             blocks[B1] = blocks[B4] = blocks[B2]
         return SAGA(
@@ -266,7 +261,7 @@ class _Saga(StochasticNewton):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Storm(StochasticNewton):
+class _Momentum(StochasticNewton):
     momentum: Schedule = 0.9
 
     def __post_init__(self) -> None:
@@ -276,6 +271,8 @@ class _Storm(StochasticNewton):
     def weight(self) -> Schedule:
         return self.momentum
 
+
+class _Storm(_Momentum):
     def points(self) -> int:
         return 2
 
@@ -291,8 +288,8 @@ class _Page(StochasticNewton):
     probability: float | None = None
 
     def __post_init__(self) -> None:
-        if self.probability is not None and real("probability", self.probability, minimum=0.0) > 1:
-            raise ValueError(f"probability: found {self.probability}; expected a number from 0 to 1")
+        if self.probability is not None:
+            fraction("probability", self.probability)
         super().__post_init__()
 
     def points(self) -> int:
@@ -307,17 +304,7 @@ class _Page(StochasticNewton):
         return PAGE(new, old, last, np.zeros(m), y, u, float(probability), stored)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Averaged(StochasticNewton):
-    momentum: Schedule = 0.9
-
-    def __post_init__(self) -> None:
-        validate_weight("momentum", self.momentum)
-        super().__post_init__()
-
-    def weight(self) -> Schedule:
-        return self.momentum
-
+class _Averaged(_Momentum):
     def averages(self) -> bool:
         return True
 
