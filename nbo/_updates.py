@@ -133,11 +133,14 @@ def _move_loop(x, step, direction, feasible):  # type: ignore[no-untyped-def]
     lower, upper = feasible
     for i in range(x.shape[0]):
         value = x[i] - step * direction[i]
+        value = value if np.isfinite(value) else np.nan  # no bound may hide divergence
         value = lower[i] if value < lower[i] else value  # comparisons that leave a NaN as it is
         x[i] = upper[i] if value > upper[i] else value
 
 
 @dual(compiled=_move_loop)
 def move(x: Array, step: float, direction: Array, feasible: Any) -> None:
-    """Do x <- project(x - step direction); compiled code knows boxes, as a pair of bounds, only."""
-    x[:] = feasible(x - step * direction)
+    """Do x <- project(x - step direction), NaN where that is not finite; compiled, boxes as a pair of bounds only."""
+    moved = x - step * direction
+    x[:] = feasible(moved)
+    x[~np.isfinite(moved)] = np.nan  # no bound may hide divergence

@@ -11,13 +11,16 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.floating[Any]]
 
 
-def integer(name: str, value: Any, *, minimum: int = 0) -> int:
-    """Return `value` as an int of at least `minimum`; booleans and floats are refused."""
+def integer(name: str, value: Any, *, minimum: int = 0, maximum: int | None = None) -> int:
+    """Return `value` as an int within its limits; booleans and floats are refused."""
     if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name}: found {value!r} ({type(value).__name__}); expected an integer >= {minimum}")
     if value < minimum:
         raise ValueError(f"{name}: found {value}; expected an integer >= {minimum}")
-    return int(value)
+    number = int(value)
+    if maximum is not None and number > maximum:
+        raise ValueError(f"{name}: found {number}; expected an integer from {minimum} to {maximum}")
+    return number
 
 
 def real(name: str, value: Any, *, positive: bool = False, minimum: float = -np.inf) -> float:
@@ -32,6 +35,13 @@ def real(name: str, value: Any, *, positive: bool = False, minimum: float = -np.
     if not np.isfinite(number) or number < minimum or (positive and number <= 0):
         raise ValueError(f"{name}: found {number}; expected {wanted}, finite")
     return number
+
+
+def time_limit(value: Any) -> float:
+    """Return `max_time` as a float, infinite if there is none."""
+    if value is None or (isinstance(value, (float, np.floating)) and value == np.inf):
+        return np.inf
+    return real("max_time", value, minimum=0.0)
 
 
 def fraction(name: str, value: Any) -> float:
@@ -204,5 +214,33 @@ def validate_random_state(random_state: Any) -> None:
     TypeError, ValueError
         Otherwise.
     """
-    if random_state is not None and not isinstance(random_state, np.random.Generator):
+    if isinstance(random_state, np.random.RandomState):
+        raise TypeError(
+            "random_state: found a RandomState, NumPy's old generator; expected None, an integer >= 0 or a "
+            "numpy.random.Generator such as numpy.random.default_rng(0)"
+        )
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return
+    try:
         integer("random_state", random_state)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error}, None or a numpy.random.Generator") from None
+
+
+def require_consistent(name: str, A: Any) -> None:
+    """Raise unless the index arrays of a CSR or CSC matrix fit together: compiled code follows them blindly."""
+    major, minor = A.shape if A.format == "csr" else A.shape[::-1]
+    indptr, indices = A.indptr, A.indices
+    stored = min(len(indices), len(A.data))
+    ordered = len(indptr) == major + 1 and bool((np.diff(indptr.astype(np.int64)) >= 0).all())
+    if not ordered or indptr[0] != 0 or indptr[-1] > stored:
+        raise ValueError(
+            f"{name}: found a {A.format} matrix whose indptr does not fit its shape {A.shape} and {stored} stored "
+            "values; expected one that passes check_format()"
+        )
+    used = indices[: indptr[-1]]
+    if used.size and (used.min() < 0 or used.max() >= minor):
+        raise ValueError(
+            f"{name}: found a {A.format} matrix with an index {int(used.min() if used.min() < 0 else used.max())}; "
+            f"expected 0 to {minor - 1}"
+        )

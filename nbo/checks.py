@@ -17,6 +17,9 @@ from nbo.problem import OPTIONAL_ORACLES, BilevelProblem, FiniteSumProblem, prov
 
 Array = npt.NDArray[Any]
 
+#: Oracles that no sensible problem has without its samples.
+_DATA_ORACLES = ("upper_value", "upper_grad", "lower_value", "lower_grad_y")
+
 #: phi(t) and the claimed phi'(0), each with its size.
 _Line = tuple[tuple[float, float], tuple[float, float]]
 
@@ -126,6 +129,14 @@ class _Checker:
         self.eps = float(np.finfo(y.dtype).eps)
 
     def run(self) -> list[Check]:
+        if isinstance(self.problem, CompiledProblem):
+            bounds = self._guarded("kernels stay within arrays", self.within_bounds)
+            if not bounds.passed:  # compiled code that leaves its arrays may bring the process down
+                return [dataclasses.replace(bounds, detail=f"{bounds.detail} (all other checks were left out)")]
+            return [bounds, *self._checks()]
+        return self._checks()
+
+    def _checks(self) -> list[Check]:
         names: list[tuple[str, Callable[[], Check]]] = [
             ("shapes and types", self.shapes),
             *self._slopes(),
@@ -140,6 +151,7 @@ class _Checker:
             names.append(("means over batches", self.batches))
         if isinstance(self.problem, CompiledProblem):
             names.append(("kernels add to their outputs", self.kernels))
+            names.append(("kernels are the oracles", self.faithful))
         return [self._guarded(name, check) for name, check in names]
 
     def _slopes(self) -> list[tuple[str, Callable[[], Check]]]:
@@ -328,7 +340,10 @@ class _Checker:
             cut = max(1, size // 3)
             # the slice does not begin at 0, so that a kernel that forgets its first row is found
             parts = [(cut, np.arange(cut))] + ([(size - cut, slice(cut, size))] if size > cut else [])
-            mean = sum(weight * call(batch=batch) for weight, batch in parts) / size
+            means = [call(batch=batch) for _, batch in parts]
+            if name in _DATA_ORACLES and len(parts) > 1 and np.array_equal(means[0], means[1]) and means[0].any():
+                return Check("", False, f"{name} returned the same for two sets of samples: it seems to ignore batch")
+            mean = sum(weight * mean for (weight, _), mean in zip(parts, means, strict=True)) / size
             error = _relative(np.asarray(mean), call())
             if error > worst:
                 worst, at = error, name
@@ -339,6 +354,28 @@ class _Checker:
         assert isinstance(self.problem, CompiledProblem)
         error, name = self.problem.contract_error(self.x, self.y)
         return Check("", error < 1e4 * self.eps, f"{error:.1e} relative, worst in {name}")
+
+    def within_bounds(self) -> Check:
+        """Call every kernel over all samples in a form that looks at its indices."""
+        assert isinstance(self.problem, CompiledProblem)
+        for name in self.problem.kernels:
+            try:
+                self.problem.call_over_all_samples(name, self.x, self.y, self.v, checked=True)
+            except IndexError as error:
+                return Check("", False, f"kernels[{name!r}]: {error}")
+        return Check("", True, "over all samples; not looked at in functions that they call")
+
+    def faithful(self) -> Check:
+        """Compare the oracles with the kernels that compiled loops call instead of them."""
+        assert isinstance(self.problem, CompiledProblem)
+        self.problem.require_faithful()
+        worst, at = 0.0, "all kernels"
+        for name, _, call in self._calls():
+            outputs = self.problem.call_over_all_samples(name, self.x, self.y, self.v)
+            error = _relative(np.concatenate([np.ravel(output) for output in outputs]), call())
+            if error > worst:
+                worst, at = error, name
+        return Check("", worst < 1e4 * self.eps, f"{worst:.1e} relative, worst in {at}")
 
 
 def _flat(oracle: Callable[..., Any], **batch: Any) -> Array:

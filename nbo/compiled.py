@@ -2,60 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
+import hashlib
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
-from nbo._validation import integer, require_finite, require_unmasked
+from nbo._code_digest import add_function
+from nbo._kernel_forms import KERNELS, OPTIONAL_KERNELS, checked_kernels
+from nbo._sample_arrays import arrays_of, common_parts, is_mapped, level_parts, take_rows, working_type
+from nbo._validation import integer
 from nbo.minibatches import Data
+from nbo.oracles import sample_sizes
 from nbo.problem import FiniteSumProblem, LowerModel
 from nbo.sampling import shuffled
 
 Array = npt.NDArray[Any]
-
-
-class KernelForm(NamedTuple):
-    """What follows (data, lo, hi, scale, x, y) among the parameters of a kernel.
-
-    Attributes
-    ----------
-    directions : tuple of str
-        ``"u"``, one direction, or ``"V"``, a block of them.
-    outputs : tuple of str
-        What each output is shaped like: ``"value"``, ``"x"``, ``"y"``, ``"V"``, or ``"pair"``, two rows like y.
-    """
-
-    directions: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The names of all parameters, in order."""
-        outputs = ("out",) if len(self.outputs) == 1 else tuple(f"out_{output}" for output in self.outputs)
-        return ("data", "lo", "hi", "scale", "x", "y", *self.directions, *outputs)
-
-
-#: The forms of all kernels.
-KERNELS = {
-    "lower_value": KernelForm((), ("value",)),
-    "lower_grad_y": KernelForm((), ("y",)),
-    "lower_hvp": KernelForm(("V",), ("V",)),
-    "lower_grad_y_and_hvp": KernelForm(("u",), ("pair",)),
-    "lower_jvp": KernelForm(("u",), ("x",)),
-    "upper_value": KernelForm((), ("value",)),
-    "upper_grad": KernelForm((), ("x", "y")),
-    "lower_grad_x": KernelForm((), ("x",)),
-    "upper_hvp": KernelForm(("V",), ("V",)),
-    "upper_jvp": KernelForm(("u",), ("x",)),
-}
-
-#: Those that a problem may lack.
-OPTIONAL_KERNELS = ("lower_grad_x", "upper_hvp", "upper_jvp")
 
 #: Rows that an oracle over all samples hands to a kernel at a time; sums over them are kept in double precision.
 _ROWS = 4096
@@ -166,6 +131,9 @@ class CompiledProblem(FiniteSumProblem):
     True
     """
 
+    #: Oracles that this very class computes in another way than by its kernels, with the same results.
+    faster_oracles: ClassVar[tuple[str, ...]] = ()
+
     def __init__(
         self,
         *,
@@ -180,20 +148,26 @@ class CompiledProblem(FiniteSumProblem):
         self.dim_x = integer("dim_x", dim_x, minimum=1)
         self.dim_y = integer("dim_y", dim_y, minimum=1)
         self.bounds = bounds
-        self.kernels = _checked_kernels(kernels)
-        self._absent = frozenset(name for name in OPTIONAL_KERNELS if name not in kernels)
-        self.n_samples_lower, lower = _level("lower", lower)
-        self.n_samples_upper, upper = _level("upper", upper)
-        self.data = Data(lower, upper, _common(common))
-        self.dtype = _working_type(lower, upper)
-        self._mapped = {name: _is_mapped(level) for name, level in (("lower", lower), ("upper", upper))}
-        self._last_shuffle: tuple[int, Data] | None = None
+        self._kernels = checked_kernels(kernels)
+        self._absent = frozenset(name for name in OPTIONAL_KERNELS if name not in self._kernels)
+        self.n_samples_lower, lower = level_parts("lower", lower)
+        self.n_samples_upper, upper = level_parts("upper", upper)
+        self.data = Data(lower, upper, common_parts(common))
+        self.dtype = working_type(lower, upper)
+        self._mapped = {name: is_mapped(level) for name, level in (("lower", lower), ("upper", upper))}
+        #: What `nbo.kernels.loops` has compiled for these data.
+        self.compiled_kernels: dict[Any, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_last_shuffle": None}  # it can be made again
+        return self.__dict__ | {"compiled_kernels": {}}  # they can be made again
+
+    @property
+    def kernels(self) -> Mapping[str, Callable[..., Any]]:
+        """The kernels by name, read-only."""
+        return MappingProxyType(self._kernels)
 
     def shuffled(self, seed: int) -> Data:
-        """Return the data in the order of a seed; the last one is kept.
+        """Return the data in the order of a seed.
 
         Parameters
         ----------
@@ -205,17 +179,11 @@ class CompiledProblem(FiniteSumProblem):
         Data
             A copy, but for levels with memory maps, whose samples stay in order.
         """
-        if self._last_shuffle is None or self._last_shuffle[0] != seed:
-            self._last_shuffle = None  # two copies at a time would be one too many
-            levels = [
-                level if self._mapped[name] else take_rows(level, shuffled(seed, name, n))
-                for name, level, n in (
-                    ("lower", self.data.lower, self.n_samples_lower),
-                    ("upper", self.data.upper, self.n_samples_upper),
-                )
-            ]
-            self._last_shuffle = seed, Data(levels[0], levels[1], self.data.common)
-        return self._last_shuffle[1]
+        levels = [
+            level if self._mapped[name] else take_rows(level, shuffled(seed, name, level[-1].shape[0]))
+            for name, level in (("lower", self.data.lower), ("upper", self.data.upper))
+        ]
+        return Data(levels[0], levels[1], self.data.common)
 
     def upper_value(self, x: Array, y: Array, batch: Any = None) -> float:
         """Return f; see `BilevelProblem.upper_value`."""
@@ -228,7 +196,7 @@ class CompiledProblem(FiniteSumProblem):
 
     def upper_hvp(self, x: Array, y: Array, v: Array, batch: Any = None) -> Array:
         """Return nabla_22^2 f v; see `BilevelProblem.upper_hvp`."""
-        return self._total("upper_hvp", batch, x, y, v[None])[0][0]
+        return self._total("upper_hvp", batch, x, y, np.asarray(v)[None])[0][0]
 
     def upper_jvp(self, x: Array, y: Array, u: Array, batch: Any = None) -> Array:
         """Return nabla_12^2 f u; see `BilevelProblem.upper_jvp`."""
@@ -248,7 +216,7 @@ class CompiledProblem(FiniteSumProblem):
 
     def lower_hvp(self, x: Array, y: Array, v: Array, batch: Any = None) -> Array:
         """Return H v; see `BilevelProblem.lower_hvp`."""
-        return self._total("lower_hvp", batch, x, y, v[None])[0][0]
+        return self._total("lower_hvp", batch, x, y, np.asarray(v)[None])[0][0]
 
     def lower_jvp(self, x: Array, y: Array, u: Array, batch: Any = None) -> Array:
         """Return J u; see `BilevelProblem.lower_jvp`."""
@@ -259,13 +227,38 @@ class CompiledProblem(FiniteSumProblem):
         return _KernelModel(self, x, y)
 
     def fingerprint(self) -> str:
-        """Return a hash of data, bounds and the names of the kernels; see `BilevelProblem.fingerprint`."""
+        """Return a hash of data, bounds and what the kernels do; see `BilevelProblem.fingerprint`."""
         from nbo.problems._fingerprint import fingerprint
 
-        arrays = (_arrays(level) for level in self.data)
-        return fingerprint(
-            type(self), *itertools.chain(*arrays), self.dim_x, self.dim_y, *self.bounds, *sorted(self.kernels)
-        )
+        arrays = (arrays_of(level) for level in self.data)
+        code = hashlib.sha256()
+        for name, kernel in sorted(self._kernels.items()):
+            code.update(name.encode())
+            add_function(code, getattr(kernel, "py_func", kernel))
+        settings = self.dim_x, self.dim_y, *self.bounds, code.hexdigest()
+        return fingerprint(type(self), *itertools.chain(*arrays), *settings)
+
+    def require_faithful(self) -> None:
+        """Raise if compiled loops would compute something else than the oracles.
+
+        Raises
+        ------
+        ValueError
+            If the class overrides an oracle of its kernels without saying so by `faster_oracles`, or a number of
+            samples is not that of the data.
+        """
+        for name in (*KERNELS, "lower_model"):
+            owner = next((c for c in type(self).__mro__ if name in vars(c)), CompiledProblem)
+            declared = owner is CompiledProblem or name in vars(owner).get("faster_oracles", ())
+            if name in vars(self) or not (declared or name == "lower_grad_y_and_hvp"):
+                raise ValueError(
+                    f"problem: {owner.__name__} overrides {name}, which compiled loops would not call; expected other "
+                    f"kernels, or {name!r} in faster_oracles of {owner.__name__} if both compute the same"
+                )
+        for level, n in sample_sizes(self).items():
+            stored = getattr(self.data, level)[-1].shape[0]
+            if n != stored:
+                raise ValueError(f"n_samples_{level}: found {n}; expected {stored}, the samples in the data")
 
     def contract_error(self, x: Array, y: Array) -> tuple[float, str]:
         """Return how far a kernel is from adding scale times a sum to what is there, and which kernel that is.
@@ -296,6 +289,27 @@ class CompiledProblem(FiniteSumProblem):
                 worst = max(worst, (error, name))
         return worst
 
+    def call_over_all_samples(self, name: str, x: Array, y: Array, v: Array, *, checked: bool = False) -> list[Array]:
+        """Return the mean of a kernel over all samples.
+
+        Parameters
+        ----------
+        name : str
+            The kernel.
+        x, y, v : ndarray
+            The point, (m,) and (n,), and the direction of products, (n,).
+        checked : bool
+            Whether an index outside of an array raises IndexError.
+
+        Returns
+        -------
+        list of ndarray
+            The outputs.
+        """
+        directions = {"u": v, "V": np.asarray(v)[None]}
+        arguments = (directions[direction] for direction in KERNELS[name].directions)
+        return self._total(name, None, x, y, *arguments, checked=checked)
+
     def output_shapes(self, name: str, arguments: tuple[Array, ...]) -> list[tuple[int, ...]]:
         """Return the shapes of a kernel's outputs.
 
@@ -316,19 +330,31 @@ class CompiledProblem(FiniteSumProblem):
         shapes = {"value": (1,), "x": (m,), "y": (n,), "pair": (2, n), "V": (rows, n)}
         return [shapes[output] for output in form.outputs]
 
-    def _total(self, name: str, batch: Any, *arguments: Array) -> list[Array]:
+    def _total(self, name: str, batch: Any, *arguments: Array, checked: bool = False) -> list[Array]:
         """Return the mean of a kernel's outputs over a batch, in double precision."""
         from nbo.kernels.loops import call_kernel  # the compiler is imported only where it is needed
 
         if name not in self.kernels:
             raise NotImplementedError(f"problem: this CompiledProblem has no kernel {name}")
+        self._require_shapes(name, arguments)
         data, lo, hi = self._chosen(name.partition("_")[0], batch)
         totals = [np.zeros(shape) for shape in self.output_shapes(name, arguments)]
         for start in range(lo, hi, _ROWS):
-            outputs = call_kernel(self, name, data, start, min(start + _ROWS, hi), 1 / (hi - lo), arguments)
+            stop = min(start + _ROWS, hi)
+            outputs = call_kernel(self, name, data, start, stop, 1 / (hi - lo), arguments, checked=checked)
             for total, output in zip(totals, outputs, strict=True):
                 total += output
         return totals
+
+    def _require_shapes(self, name: str, arguments: tuple[Array, ...]) -> None:
+        """Raise unless kernels, which compiled code does not keep within bounds, can take these arguments."""
+        lengths = {"x": self.dim_x, "y": self.dim_y}
+        for label, array in zip(("x", "y", *KERNELS[name].directions), arguments, strict=True):
+            shape, size = np.shape(array), lengths.get(label, self.dim_y)
+            if label == "V":
+                label, shape = "v", shape[1:]
+            if shape != (size,):
+                raise ValueError(f"{label}: found shape {shape}; expected ({size},)")
 
     def _chosen(self, level: str, batch: Any) -> tuple[Data, int, int]:
         """Return data in which the samples of a batch are the rows lo .. hi - 1, and these two."""
@@ -365,130 +391,3 @@ class _KernelModel(LowerModel):
         if not len(V):
             return np.empty_like(V)
         return self.problem._total("lower_hvp", None, self.x, self.y, V)[0]  # type: ignore[attr-defined]
-
-
-def take_rows(level: tuple[Any, ...], rows: Array) -> tuple[Any, ...]:
-    """Return chosen samples of a level.
-
-    Parameters
-    ----------
-    level : tuple
-        As in `Data`.
-    rows : ndarray of int
-        Stored rows.
-
-    Returns
-    -------
-    tuple
-        Copies.
-    """
-    return tuple(_take_sparse(part, rows) if isinstance(part, tuple) else part[rows] for part in level)
-
-
-def _take_sparse(part: tuple[Array, Array, Array], rows: Array) -> tuple[Array, Array, Array]:
-    values, indices, starts = part
-    first = starts.astype(np.int64)
-    lengths: Array = (first[1:] - first[:-1])[rows]
-    ends = np.concatenate(([0], np.cumsum(lengths)))
-    # entry e of the result lies where its row starts, plus its place in that row
-    source = np.repeat(first[:-1][rows] - ends[:-1], lengths) + np.arange(ends[-1])
-    return values[source], indices[source], ends.astype(starts.dtype)
-
-
-def _checked_kernels(kernels: Any) -> dict[str, Callable[..., Any]]:
-    if not isinstance(kernels, Mapping):
-        raise TypeError(f"kernels: found {type(kernels).__name__}; expected a dict of names and functions")
-    unknown = [str(name) for name in kernels if name not in KERNELS]
-    if unknown:
-        raise ValueError(f"kernels: found {', '.join(unknown)}; expected names among {', '.join(KERNELS)}")
-    missing = [name for name in KERNELS if name not in OPTIONAL_KERNELS and name not in kernels]
-    if missing:
-        raise ValueError(
-            f"kernels: missing {', '.join(missing)}; a compiled problem needs all of them (or subclass "
-            "FiniteSumProblem, whose methods are plain NumPy)"
-        )
-    for name, kernel in kernels.items():
-        function = getattr(kernel, "py_func", kernel)
-        if not inspect.isfunction(function):
-            raise TypeError(f"kernels[{name!r}]: found {type(kernel).__name__}; expected a function, jitted or not")
-        parameters = KERNELS[name].parameters
-        if function.__code__.co_argcount != len(parameters):
-            raise TypeError(
-                f"kernels[{name!r}]: found parameters {inspect.signature(function)}; expected ({', '.join(parameters)})"
-            )
-    return dict(kernels)
-
-
-def _level(name: str, parts: Any) -> tuple[int, tuple[Any, ...]]:
-    """Return the number of samples of a level and its arrays, with the original indices at the end."""
-    if not isinstance(parts, tuple) or not parts:
-        raise TypeError(f"{name}: found {type(parts).__name__}; expected a non-empty tuple of arrays")
-    stored = [_part(f"{name}[{i}]", part) for i, part in enumerate(parts)]
-    sizes = [len(p[2]) - 1 if isinstance(p, tuple) else len(p) for p in stored]
-    if len(set(sizes)) > 1 or not sizes[0]:
-        raise ValueError(f"{name}: found arrays of {', '.join(map(str, sizes))} samples; expected one number above 0")
-    return sizes[0], (*stored, np.arange(sizes[0]))
-
-
-def _part(name: str, part: Any) -> Any:
-    require_unmasked(name, part)
-    if sp.issparse(part):
-        matrix = part.tocsr()
-        matrix.check_format()  # compiled code follows the indices blindly
-        values = _numbers(f"{name} (stored values)", matrix.data)
-        return values, _unsigned(matrix.indices), _unsigned(matrix.indptr)
-    array = np.asarray(part)
-    if array.ndim == 0:
-        raise ValueError(f"{name}: found a number; expected an array with one entry or row a sample")
-    return _numbers(name, array)
-
-
-def _unsigned(indices: Array) -> Array:
-    """Return a view of indices that frees compiled loops of tests for negative ones."""
-    wide = np.ascontiguousarray(indices, indices.dtype if indices.dtype in (np.int32, np.int64) else np.int64)
-    return wide.view(np.uint32 if wide.dtype == np.int32 else np.uint64)
-
-
-def _numbers(name: str, array: Array) -> Array:
-    if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8 or array.dtype == np.float16:
-        raise TypeError(f"{name}: found type {array.dtype}; expected float64, float32, integers or booleans")
-    array = np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
-    if array.dtype.kind == "f":
-        require_finite(name, array)
-    return array
-
-
-def _common(common: Any) -> tuple[Any, ...]:
-    if not isinstance(common, tuple):
-        raise TypeError(f"common: found {type(common).__name__}; expected a tuple of arrays and numbers")
-    checked: list[Any] = []
-    for i, item in enumerate(common):
-        if isinstance(item, np.ndarray) and item.ndim:
-            checked.append(_numbers(f"common[{i}]", item))
-        elif isinstance(item, (bool, int, float)):
-            checked.append(item)
-        else:
-            raise TypeError(f"common[{i}]: found {type(item).__name__}; expected an array, a bool, an int or a float")
-    return tuple(checked)
-
-
-def _arrays(level: tuple[Any, ...]) -> list[Any]:
-    """Return the parts of a level, of CSR matrices their three arrays."""
-    return [array for part in level for array in (part if isinstance(part, tuple) else (part,))]
-
-
-def _working_type(*levels: tuple[Any, ...]) -> np.dtype[Any]:
-    arrays = [part[0] if isinstance(part, tuple) else part for level in levels for part in level]
-    kinds = {a.dtype for a in arrays if a.dtype.kind == "f"}
-    return np.dtype(np.float32 if kinds == {np.dtype(np.float32)} else np.float64)
-
-
-def _is_mapped(level: tuple[Any, ...]) -> bool:
-    """Tell whether an array of a level lies in a file."""
-    for array in _arrays(level):
-        base: Any = array
-        while isinstance(base, np.ndarray):
-            if isinstance(base, np.memmap):
-                return True
-            base = base.base
-    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,6 +37,8 @@ class PlainOracles:
     def __init__(self, problem: BilevelProblem) -> None:
         self._problem = problem
         self._has_samples = isinstance(problem, FiniteSumProblem)
+        if self._has_samples:
+            _require_batches(problem)
         self._sizes = tuple(sample_sizes(problem)[level] for level in ("lower", "upper"))
         self._whole: tuple[Any, ...] = ()
 
@@ -153,6 +156,23 @@ class PlainOracles:
             return oracle(*arguments)
         everything = hi - lo == rows.shape[0] and any(rows is whole for whole in self._whole)
         return oracle(*arguments, batch=None if everything else rows[lo:hi])
+
+
+def _require_batches(problem: BilevelProblem) -> None:
+    """Raise unless the oracles that the loops call take a batch."""
+    for name in Kernels._fields:
+        oracle = getattr(problem, name, None)
+        if oracle is None:  # a kernel made of two oracles
+            continue
+        try:
+            parameters = inspect.signature(oracle).parameters.values()
+        except (TypeError, ValueError):  # not every callable tells its parameters
+            continue
+        if not any(p.name == "batch" or p.kind is p.VAR_KEYWORD for p in parameters):
+            raise TypeError(
+                f"problem: {name} of {type(problem).__name__} takes no argument batch; expected batch=None as its last "
+                "one, as in nbo.FiniteSumProblem (a problem without samples is a nbo.BilevelProblem)"
+            )
 
 
 def _add(out: Array, name: str, factor: float, value: Any) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbo._storable import is_storable
-from nbo._validation import integer, real
+from nbo._validation import integer, real, time_limit
 from nbo.feasible_sets import Box, FeasibleSet, feasible_set
 from nbo.history import Status
 from nbo.oracles import CountedProblem, OracleCounts
@@ -298,7 +298,7 @@ def _limits(saved: _Saved, max_iter: Any, max_time: Any) -> Limits:
     limits = saved.limits
     if max_iter is not None:
         limits = dataclasses.replace(limits, max_iter=integer("max_iter", max_iter))
-    seconds = np.inf if max_time is None else real("max_time", max_time, minimum=0.0)
+    seconds = time_limit(max_time)
     nit, spent = saved.state.nit, saved.run["seconds"]
     if limits.max_iter <= nit and not saved.state.converged:
         given = "left out, which stands for the old limit" if max_iter is None else "found"

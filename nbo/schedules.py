@@ -189,7 +189,7 @@ def values_between(name: str, schedule: Schedule, start: int, stop: int, check: 
     Values
         Numbers and `PowerDecay` need no table.
     """
-    if isinstance(schedule, PowerDecay):
+    if type(schedule) is PowerDecay:  # a subclass may have another __call__
         return Values(float(schedule.scale), float(schedule.exponent), np.empty(0))
     if not callable(schedule):
         return Values(float(schedule), 0.0, np.empty(0))
@@ -211,7 +211,7 @@ def validate_weight(name: str, weight: Any) -> None:
     TypeError, ValueError
         If it is neither.
     """
-    largest = weight.scale if isinstance(weight, PowerDecay) else weight
+    largest = weight.scale if type(weight) is PowerDecay else weight
     if not callable(largest):
         fraction(name, largest)
 

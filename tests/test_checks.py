@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reference_problems import Overriding, logistic_data
+from reference_problems import Overriding, PlainLogistic, logistic_data
 
 import nbo
 
@@ -71,11 +71,35 @@ def test_optional_oracles_are_checked_where_they_exist(oracle):
 
 def test_batches_of_a_finite_sum_are_checked():
     class Wrong(nbo.problems.BinaryLogistic):
+        faster_oracles = ("lower_hvp",)
+
         def lower_hvp(self, x, y, v, batch=None):
             return super().lower_hvp(x, y, v, batch) * (1 if batch is None else 1.1)
 
     problem = Wrong(*logistic_data())
     assert failed(nbo.check_problem(problem, np.zeros(5), np.ones(5))) == {"means over batches"}
+
+
+def test_an_oracle_that_ignores_its_batch_is_found():
+    class Wrong(PlainLogistic):
+        def lower_grad_y(self, x, y, batch=None):
+            return super().lower_grad_y(x, y)
+
+    report = nbo.check_problem(Wrong(*logistic_data()), np.zeros(5), np.ones(5))
+    assert [c.detail for c in report.checks if not c.passed] == [
+        "lower_grad_y returned the same for two sets of samples: it seems to ignore batch"
+    ]
+
+
+def test_oracles_that_are_not_the_kernels_are_found():
+    class Other(nbo.problems.BinaryLogistic):
+        faster_oracles = ("lower_jvp",)
+
+        def lower_jvp(self, x, y, u, batch=None):
+            return 2 * super().lower_jvp(x, y, u)
+
+    found = failed(nbo.check_problem(Other(*logistic_data()), np.zeros(5), np.ones(5)))
+    assert {"lower_jvp", "kernels are the oracles"} <= found
 
 
 @pytest.mark.parametrize(

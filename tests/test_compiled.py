@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -153,19 +154,29 @@ def test_sparse_data_arrive_as_arrays(problem, kind):
 def test_inconsistent_sparse_data_are_refused():
     A = sp.csr_array(DATA[2])
     A.indices[3] = 99
-    with pytest.raises(ValueError, match="indices"):
+    with pytest.raises(ValueError, match=r"upper\[0\]: found a csr matrix with an index 99; expected 0 to 3"):
         compiled_logistic(*DATA, upper=(A, DATA[3]))
 
 
-def test_the_last_shuffle_is_kept_and_inputs_are_not_touched(problem):
-    before = [a.copy() for a in DATA]
+def test_sparse_data_with_room_to_spare_are_left_alone():
+    A = sp.csr_array(DATA[2])
+    A.data, A.indices = np.append(A.data, 7.0), np.append(A.indices, 0)
+    compiled_logistic(*DATA, upper=(A, DATA[3]), kernels=KERNELS | {"upper_grad": csr_upper_grad})
+    assert (len(A.data), len(A.indices)) == (DATA[2].size + 1, DATA[2].size + 1)
+
+
+def test_shuffles_follow_the_data_and_leave_them_alone():
+    data = [a.copy() for a in DATA]
+    problem = compiled_logistic(*data)
     first = problem.shuffled(5)
-    assert problem.shuffled(5) is first
-    assert problem.shuffled(6) is not first
     assert sorted(first.lower[-1]) == list(range(70))
     np.testing.assert_array_equal(first.lower[0], DATA[0][first.lower[-1]])
-    for array, copy in zip(DATA, before, strict=True):
+    for array, copy in zip(data, DATA, strict=True):
         np.testing.assert_array_equal(array, copy)
+    data[0][3] = 99.0
+    again = problem.shuffled(5)
+    assert 99.0 in again.lower[0]
+    assert not any(a.flags.writeable for a in problem.data.lower[:-1])
 
 
 def test_memory_maps_are_not_copied(tmp_path):
@@ -205,6 +216,161 @@ def ignores_the_scale(data, lo, hi, scale, x, y, out_x, out_y):
     A, b, _ = data.upper
     for i in range(lo, hi):
         out_y -= b[i] / (1 + np.exp(b[i] * np.dot(A[i], y))) * A[i] / (hi - lo)
+
+
+def test_fingerprints_tell_kernels_apart():
+    def shifted(shift):
+        def upper_value(data, lo, hi, scale, x, y, out):
+            out[0] += scale * (hi - lo) * shift
+
+        return compiled_logistic(*DATA, kernels=KERNELS | {"upper_value": upper_value}).fingerprint()
+
+    assert shifted(1.0) == shifted(1.0) != shifted(2.0)
+
+
+def writes_outside(data, lo, hi, scale, x, y, out_x, out_y):
+    for i in range(lo, hi):
+        out_y[i] += scale
+
+
+def reads_outside(data, lo, hi, scale, x, y, out_x, out_y):
+    A, _, _ = data.upper
+    out_y[0] += scale * A[hi, 0]
+
+
+@pytest.mark.parametrize("kernel", [writes_outside, reads_outside])
+def test_the_check_finds_kernels_that_leave_their_arrays(kernel):
+    report = nbo.check_problem(compiled_logistic(*DATA, kernels=KERNELS | {"upper_grad": kernel}), *POINT)
+    assert [c.name for c in report.checks] == ["kernels stay within arrays"]
+    assert "kernels['upper_grad']" in report.checks[0].detail
+    assert "other checks were left out" in report.checks[0].detail
+
+
+def test_the_check_reports_a_kernel_that_does_not_compile_once():
+    def upper_value(data, lo, hi, scale, x, y, out):
+        out[0] += undefined_name  # noqa: F821
+
+    report = nbo.check_problem(compiled_logistic(*DATA, kernels=KERNELS | {"upper_value": upper_value}), *POINT)
+    assert str(report).count("undefined_name") <= 2
+    assert not report
+
+
+def returns_a_number(data, lo, hi, scale, x, y, out):
+    out[0] += 1.0
+    return out[0]
+
+
+def generates(data, lo, hi, scale, x, y, out):
+    yield 1
+
+
+async def waits(data, lo, hi, scale, x, y, out):
+    out[0] += 1.0
+
+
+def has_a_keyword(data, lo, hi, scale, x, y, *, out):
+    out[0] += 1.0
+
+
+def has_another_order(data, lo, hi, scale, y, x, out):
+    out[0] += 1.0
+
+
+@numba.njit(parallel=True)
+def is_parallel(data, lo, hi, scale, x, y, out):
+    out[0] += 1.0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (generates, "found a generator"),
+        (waits, "found a coroutine"),
+        (has_a_keyword, r"found parameters \(data, lo, hi, scale, x, y, \*, out\)"),
+        (has_another_order, r"found parameters in the order \(data, lo, hi, scale, y, x, out\)"),
+        (is_parallel, "found the option parallel=True"),
+    ],
+)
+def test_kernels_of_another_form_are_refused(kernel, message):
+    with pytest.raises(TypeError, match=rf"kernels\['upper_value'\]: {message}"):
+        compiled_logistic(*DATA, kernels=KERNELS | {"upper_value": kernel})
+
+
+def test_a_kernel_that_returns_something_is_refused():
+    problem = compiled_logistic(*DATA, kernels=KERNELS | {"upper_value": returns_a_number})
+    with pytest.raises(TypeError, match=r"kernels\['upper_value'\]: returns float64; expected nothing"):
+        problem.upper_value(*POINT)
+
+
+def test_kernels_cannot_be_exchanged(problem):
+    with pytest.raises(TypeError, match="item assignment"):
+        problem.kernels["upper_value"] = generates
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p, x, y, u: p.upper_value(y, y), r"x: found shape \(4,\); expected \(1,\)"),
+        (lambda p, x, y, u: p.lower_grad_y(x, y[:3]), r"y: found shape \(3,\); expected \(4,\)"),
+        (lambda p, x, y, u: p.lower_hvp(x, y, u[:2]), r"v: found shape \(2,\); expected \(4,\)"),
+        (lambda p, x, y, u: p.lower_jvp(x, y, x), r"u: found shape \(1,\); expected \(4,\)"),
+    ],
+)
+def test_points_of_another_length_are_refused(problem, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(problem, *POINT, U)
+
+
+def test_lists_are_taken_for_points(problem):
+    x, y = POINT
+    np.testing.assert_array_equal(problem.lower_hvp(list(x), list(y), list(U)), problem.lower_hvp(x, y, U))
+
+
+OPTIONS = {"step_size": 0.1, "inner_step_size": 0.1, "batch_size": 8}
+
+
+def test_oracles_that_loops_would_not_call_are_refused(problem):
+    class Doubled(type(problem)):
+        def lower_grad_y(self, x, y, batch=None):
+            return 2 * super().lower_grad_y(x, y, batch)
+
+    other = Doubled(lower=DATA[:2], upper=DATA[2:], kernels=KERNELS, dim_x=1, dim_y=4)
+    with pytest.raises(ValueError, match="problem: Doubled overrides lower_grad_y, which compiled loops would not"):
+        nbo.minimize(other, [0.0], method="soba", max_iter=3, options=OPTIONS)
+
+
+def test_numbers_of_samples_are_those_of_the_data():
+    problem = compiled_logistic(*DATA)
+    problem.n_samples_lower = 50
+    with pytest.raises(ValueError, match="n_samples_lower: found 50; expected 70"):
+        nbo.minimize(problem, [0.0], method="soba", max_iter=3, options=OPTIONS)
+
+
+def test_problems_that_compare_by_value_run():
+    class Comparable(nbo.CompiledProblem):
+        def __eq__(self, other):
+            return self.fingerprint() == other.fingerprint()
+
+    problem = Comparable(lower=DATA[:2], upper=DATA[2:], kernels=KERNELS, dim_x=1, dim_y=4)
+    assert np.isfinite(problem.upper_value(*POINT))
+
+
+@pytest.mark.parametrize(
+    ("common", "message"),
+    [
+        ((np.ma.masked_array([1.0, 2.0], [0, 1]),), r"common\[0\]: found .*mask"),
+        ((1.0, 1 << 70), r"common\[1\]: found an integer of 71 bits"),
+        (("a",), r"common\[0\]: found str"),
+    ],
+)
+def test_common_parts_are_checked(common, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        compiled_logistic(*DATA, common=common)
+
+
+def test_scalars_of_numpy_are_common_numbers():
+    found = compiled_logistic(*DATA, common=(np.float32(0.5), np.int8(3), np.True_)).data.common
+    assert [type(value) for value in found] == [float, int, bool]
 
 
 @pytest.mark.parametrize("kernel", [overwrites, forgets_the_first_row, ignores_the_scale])

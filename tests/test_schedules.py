@@ -84,6 +84,17 @@ def test_loops_see_the_values_of_each_iteration(schedule, start, stop):
         assert value(values, k, start) == step_at("step_size", schedule, k)
 
 
+def test_subclasses_have_a_rule_of_their_own():
+    class Halved(PowerDecay):
+        def __call__(self, k):
+            return super().__call__(k) / 2
+
+    schedule = Halved(2.0, 0.6)
+    values = values_between("step_size", schedule, 3, 9)
+    assert [value(values, k, 3) for k in range(3, 9)] == [PowerDecay(2.0, 0.6)(k) / 2 for k in range(3, 9)]
+    validate_weight("momentum", schedule)
+
+
 def test_functions_are_called_once_an_iteration_and_in_order():
     called = []
     values_between("step_size", lambda k: called.append(k) or 1.0, 3, 8)

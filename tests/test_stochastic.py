@@ -658,6 +658,7 @@ def test_errors_of_oracles_pass(problem):
         ("spaba", {"probability": -1}, "probability: found -1"),
         ("nsbo-sgd", {"n_inner": -1}, "n_inner: found -1"),
         ("nsbo-sgd", {"n_inner": 1.0}, r"n_inner: found 1\.0"),
+        ("nsbo-sgd", {"n_inner": 10**8}, "n_inner: found 100000000; expected an integer from 0 to 1000"),
         ("nsbo-sgd", {"share_batches": 1}, "share_batches: found 1; expected True or False"),
         ("amigo-sgd", {"n_lower_steps": 0}, "n_lower_steps: found 0"),
         ("amigo-sgd", {"n_linear_steps": 0}, "n_linear_steps: found 0"),
@@ -679,6 +680,36 @@ def test_errors_of_oracles_pass(problem):
 def test_bad_options_are_refused(problem, method, options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         run(problem, method, **options)
+
+
+def test_oracles_without_a_batch_are_named(problem):
+    problem.lower_hvp = lambda x, y, v: v
+    with pytest.raises(TypeError, match="problem: lower_hvp of PlainLogistic takes no argument batch"):
+        run(problem, "soba")
+
+
+def test_an_infinite_direction_is_divergence_wherever_chunks_end(problem):
+    """A projection onto bounds makes it finite, and it may be gone at the end of the chunk."""
+    calls = Counter()
+    jvp = problem.lower_jvp
+
+    def once_infinite(x, y, u, batch=None):
+        calls["jvp"] += 1
+        return np.full(problem.dim_x, np.inf) if calls["jvp"] == 20 else jvp(x, y, u, batch)
+
+    problem.lower_jvp = once_infinite
+    found = run(problem, "soba", max_iter=400, eval_every=400, keywords={"bounds": (-9.0, 1.0)})
+    assert found.status == "diverged"
+
+
+def test_divergence_from_the_start_blames_the_oracles_too(problem):
+    problem.lower_jvp = lambda x, y, u, batch=None: np.full(problem.dim_x, np.nan)
+    found = run(problem, "soba")
+    assert found.status == "diverged" and "nbo.check_problem" in found.message
+
+
+def test_no_time_limit_may_be_said(problem):
+    assert run(problem, "soba", keywords={"max_time": np.inf}).status == "iteration_limit"
 
 
 def test_a_problem_without_its_numbers_of_samples_is_refused(problem):

@@ -148,6 +148,15 @@ def test_moves_keep_a_nan():
         np.testing.assert_array_equal(moved[0], [np.nan, 2.0, -1.0])
 
 
+@pytest.mark.parametrize("infinite", [np.inf, -np.inf])
+def test_moves_show_an_infinite_direction(infinite):
+    x, d, bounds = np.zeros(3), np.array([infinite, 1e308, 0.0]), (np.full(3, -1.0), np.full(3, 2.0))
+    with np.errstate(over="ignore"):
+        found = plain("move", (x, 10.0, d, bounds)), looped(LOOPS["move"], (x, 10.0, d, bounds))
+    for moved in found:
+        np.testing.assert_array_equal(moved[0], [np.nan, np.nan, 0.0])
+
+
 @pytest.mark.parametrize("name", [name for name in ARGUMENTS if name != "replace"])
 def test_only_the_first_argument_changes(name):
     arguments = arguments_of(name, np.float64, np.random.default_rng(0), 5)

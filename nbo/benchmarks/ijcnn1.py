@@ -78,7 +78,7 @@ def run_ijcnn1(*, quick: bool) -> None:
         f"{len(pairs)} pairs of steps, {FIRST_SECONDS:g} s each; then the best {FINALISTS} from the start, at most "
         f"{SECONDS:g} s each"
     )
-    print(f"  {'':<16} {'seconds':>8} {'samples':>14}   {'Phi - Phi*':>10}   inner step  ratio")
+    print(f"  {'':<16} {'seconds':>11} {'samples':>14}   {'Phi - Phi*':>10}   inner step  ratio")
     for method in METHODS:
         first = [reach(problem, method, pair, best, FIRST_SECONDS) for pair in (pairs[-2:] if quick else pairs)]
         finalists = [(run.inner, run.ratio) for run in sorted(first)[:FINALISTS]]
@@ -87,7 +87,7 @@ def run_ijcnn1(*, quick: bool) -> None:
 
 
 def _line(method: str, run: Outcome, best: float) -> str:
-    seconds = f"{run.seconds:8.2f}" if np.isfinite(run.seconds) else "     not"
+    seconds = f"{run.seconds:11.2f}" if np.isfinite(run.seconds) else "not reached"
     gap = run.value - best
     return f"  {method:<16} {seconds} {run.samples:14,d}   {gap:10.2e}   {run.inner:<10.4g}  {run.ratio:.3g}"
 

@@ -17,6 +17,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import overload
 
 from nbo._clock import compilation
+from nbo._code_digest import add_function
 from nbo._dual import MARKED, Choice, Dual
 
 #: Full fast-math would let the compiler assume that no value is NaN or infinite and so hide divergence.
@@ -151,7 +152,7 @@ def compiled(py_func: Callable[..., Any], signature: tuple[Any, ...], **flags: A
     """
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return py_func
-    key = (py_func, signature, tuple(sorted((name, repr(value)) for name, value in flags.items())))
+    key = (_identity(py_func), signature, tuple(sorted((name, repr(value)) for name, value in flags.items())))
     dispatcher = _dispatchers.get(key)
     if dispatcher is None:
         with _lock, compilation:
@@ -219,6 +220,16 @@ def _compile(py_func: Callable[..., Any], signature: tuple[Any, ...], flags: dic
     raise AssertionError("unreachable")
 
 
+def _identity(py_func: Any) -> Any:
+    """Return what tells functions apart: from outside this package by what they do, since names may be redefined."""
+    if (py_func.__module__ or "").partition(".")[0] == __package__.partition(".")[0]:
+        return py_func
+    _link()
+    digest = hashlib.sha256()
+    add_function(digest, py_func, _sources)
+    return py_func.__module__, py_func.__qualname__, digest.hexdigest()
+
+
 def _renamed(py_func: Any, signature: tuple[Any, ...], flags: dict[str, Any]) -> pytypes.FunctionType:
     """Copy a function under a qualified name that no other code, signature or set of flags shares.
 
@@ -227,7 +238,7 @@ def _renamed(py_func: Any, signature: tuple[Any, ...], flags: dict[str, Any]) ->
     """
     flag_text = repr(sorted((name, sorted(v) if isinstance(v, set) else v) for name, v in flags.items()))
     digest = hashlib.sha256(repr(signature).encode() + flag_text.encode() + _sources_digest())
-    _add_function(digest, py_func, set())
+    add_function(digest, py_func, _sources)
     copy = pytypes.FunctionType(
         py_func.__code__, py_func.__globals__, py_func.__name__, py_func.__defaults__, py_func.__closure__
     )
@@ -246,43 +257,9 @@ def _sources_digest() -> bytes:
     return digest.digest()
 
 
-def _add_function(digest: Any, function: Any, seen: set[int]) -> None:
-    """Hash what a function does: its code, and the helpers and constants that it names directly.
-
-    numba itself hashes the file of the function and no other, so that a helper or a constant from elsewhere could
-    change unseen. What is reached through the attribute of a module is seen in this package only.
-    """
-    if id(function) in seen:
-        return
-    seen.add(id(function))
-    names = _add_code(digest, function.__code__)
-    cells = (cell.cell_contents for cell in function.__closure__ or ())
-    scope = function.__globals__ | dict(zip(function.__code__.co_freevars, cells, strict=True))
-    for name in names:
-        value = getattr(scope.get(name), "py_func", scope.get(name))
-        if isinstance(value, pytypes.FunctionType):
-            for source in _sources(value):
-                _add_function(digest, source, seen)
-        elif isinstance(value, np.ndarray):
-            digest.update(f"{name}={value.dtype}{value.shape}".encode() + value.tobytes())
-        elif isinstance(value, (bool, int, float, complex, str, tuple, np.generic)):
-            digest.update(f"{name}={value!r}".encode())
-
-
 def _sources(function: Any) -> list[Any]:
     """Return what may run for a function in compiled code."""
     marked = _linked.get(function)
     if isinstance(marked, Dual):
         return [marked.compiled]
     return list(marked.table.values()) if marked else [function]
-
-
-def _add_code(digest: Any, code: pytypes.CodeType) -> list[str]:
-    """Hash code and the code inside it; return the names that they look up."""
-    nested = [constant for constant in code.co_consts if isinstance(constant, pytypes.CodeType)]
-    constants = [constant for constant in code.co_consts if not isinstance(constant, pytypes.CodeType)]
-    digest.update(repr((code.co_code, code.co_names, constants)).encode())
-    names = [*code.co_names, *code.co_freevars]
-    for inner in nested:
-        names += _add_code(digest, inner)
-    return names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +13,8 @@ from numba.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
 
 from nbo._dual import borrowed
-from nbo.compiled import KERNELS, take_rows
+from nbo._kernel_forms import KERNELS
+from nbo._sample_arrays import take_rows
 from nbo.feasible_sets import Box, FeasibleSet
 from nbo.kernels.engine import array, compiled, entry_point
 from nbo.minibatches import Data, Kernels, Oracles
@@ -123,13 +123,11 @@ class CompiledKernel(NamedTuple):
     dtypes: list[Any]
 
 
-_kernels: weakref.WeakKeyDictionary[CompiledProblem, dict[str, CompiledKernel]] = weakref.WeakKeyDictionary()
-
 #: Options of ``numba.njit`` that a user's own jitted kernels keep.
 _OPTIONS = ("fastmath", "error_model", "boundscheck", "inline")
 
 
-def kernel(problem: CompiledProblem, name: str) -> CompiledKernel:
+def kernel(problem: CompiledProblem, name: str, *, checked: bool = False) -> CompiledKernel:
     """Return a kernel of a problem.
 
     Parameters
@@ -138,6 +136,9 @@ def kernel(problem: CompiledProblem, name: str) -> CompiledKernel:
         The problem.
     name : str
         The kernel.
+    checked : bool
+        Whether indices outside of an array raise IndexError, which takes time; functions that the kernel calls
+        do not.
 
     Returns
     -------
@@ -147,20 +148,31 @@ def kernel(problem: CompiledProblem, name: str) -> CompiledKernel:
     Raises
     ------
     TypeError
-        If it does not compile.
+        If it does not compile, or returns something.
     """
-    known = _kernels.setdefault(problem, {})
-    if name not in known:
+    known = problem.compiled_kernels
+    if (name, checked) not in known:
         given = problem.kernels[name]
         function = getattr(given, "py_func", given)
         options = {k: v for k, v in getattr(given, "targetoptions", {}).items() if k in _OPTIONS}
         kinds: Any = signature(name, type_of(problem.data), problem.dtype)
         try:
-            dispatcher = compiled(function, kinds, **options)
+            dispatcher = compiled(function, kinds, **(options | {"boundscheck": True} if checked else options))
         except NumbaError as error:
             raise TypeError(f"kernels[{name!r}]: numba cannot compile it for this data: {error}") from error
-        known[name] = CompiledKernel(dispatcher, entry_point(dispatcher, kinds), [as_dtype(k.dtype) for k in kinds[4:]])
-    return known[name]
+        _require_no_result(name, dispatcher, kinds)
+        dtypes = [as_dtype(k.dtype) for k in kinds[4:]]
+        known[name, checked] = CompiledKernel(dispatcher, entry_point(dispatcher, kinds), dtypes)
+    return known[name, checked]
+
+
+def _require_no_result(name: str, dispatcher: Any, kinds: Any) -> None:
+    """Raise if a kernel returns something, which first-class functions of loops have no type for."""
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return
+    found = dispatcher.overloads[kinds].signature.return_type
+    if found != types.none:
+        raise TypeError(f"kernels[{name!r}]: returns {found}; expected nothing: a kernel adds to its last arguments")
 
 
 def call_kernel(
@@ -172,6 +184,7 @@ def call_kernel(
     scale: float,
     arguments: tuple[Array, ...],
     filled: float = 0.0,
+    checked: bool = False,
 ) -> list[Array]:
     """Call a kernel on fresh outputs.
 
@@ -191,13 +204,15 @@ def call_kernel(
         x, y and a direction or a block of them.
     filled : float
         What the outputs hold before.
+    checked : bool
+        See `kernel`.
 
     Returns
     -------
     list of ndarray
         The outputs.
     """
-    _, call, dtypes = kernel(problem, name)
+    _, call, dtypes = kernel(problem, name, checked=checked)
     inputs = [np.ascontiguousarray(a, dtype) for a, dtype in zip(arguments, dtypes, strict=False)]
     shapes = problem.output_shapes(name, arguments)
     outputs = [np.full(shape, filled, dtype) for shape, dtype in zip(shapes, dtypes[len(inputs) :], strict=True)]
@@ -229,6 +244,7 @@ class CompiledOracles:
     wraps = True
 
     def __init__(self, problem: CompiledProblem) -> None:
+        problem.require_faithful()
         self._problem = problem
         self._entries: dict[Callable[..., Any], Callable[..., Any]] = {}
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from nbo._validation import require_finite, require_unmasked
+from nbo._validation import require_consistent, require_finite, require_unmasked
 
 Array = npt.NDArray[Any]
 Batch = slice | npt.ArrayLike | None
@@ -42,7 +42,7 @@ def design_matrix(name: str, A: Any) -> Any:
         if A.ndim != 2:
             raise ValueError(f"{name}: found a sparse array of shape {A.shape}; expected {wanted}")
         if A.format in ("csr", "csc"):
-            _require_consistent(name, A)
+            require_consistent(name, A)
         matrix = A.tocsr()
         matrix = _retyped(matrix, _float_type(name, matrix.dtype, wanted))
         values = matrix.data
@@ -78,25 +78,6 @@ def _index_array(indices: Array) -> Array:
     """Return indices as contiguous native int32 or int64."""
     wanted = np.int32 if indices.dtype == np.int32 else np.int64
     return np.require(indices, wanted, ["C", "A"])
-
-
-def _require_consistent(name: str, A: Any) -> None:
-    """Raise unless the index arrays of a CSR or CSC matrix fit together: compiled code follows them blindly."""
-    major, minor = A.shape if A.format == "csr" else A.shape[::-1]
-    indptr, indices = A.indptr, A.indices
-    stored = min(len(indices), len(A.data))
-    ordered = len(indptr) == major + 1 and bool((np.diff(indptr.astype(np.int64)) >= 0).all())
-    if not ordered or indptr[0] != 0 or indptr[-1] > stored:
-        raise ValueError(
-            f"{name}: found a {A.format} matrix whose indptr does not fit its shape {A.shape} and {stored} stored "
-            "values; expected one that passes check_format()"
-        )
-    used = indices[: indptr[-1]]
-    if used.size and (used.min() < 0 or used.max() >= minor):
-        raise ValueError(
-            f"{name}: found a {A.format} matrix with an index {int(used.min() if used.min() < 0 else used.max())}; "
-            f"expected 0 to {minor - 1}"
-        )
 
 
 def same_columns(A: Any, A_val: Any) -> Any:

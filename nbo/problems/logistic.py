@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +100,20 @@ class BinaryLogistic(CompiledProblem):
     >>> problem.dim_x, problem.dim_y
     (1, 3)
     """
+
+    #: Over all samples at once, and without a pass for the penalty.
+    faster_oracles: ClassVar[tuple[str, ...]] = (
+        "upper_value",
+        "upper_grad",
+        "upper_hvp",
+        "upper_jvp",
+        "lower_value",
+        "lower_grad_y",
+        "lower_grad_x",
+        "lower_hvp",
+        "lower_jvp",
+        "lower_model",
+    )
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import integer, real, validate_random_state, vector
+from nbo._validation import integer, real, time_limit, validate_random_state, vector
 from nbo._vectors import norm
 from nbo.feasible_sets import FeasibleSet, feasible_set
 from nbo.oracles import CountedProblem, OracleCounts
@@ -170,7 +170,7 @@ class Solver(abc.ABC):
         feasible = feasible_set(problem, evaluation.dim_x, bounds, start.x)
         if max_iter is not None:
             integer("max_iter", max_iter)
-        seconds = np.inf if max_time is None else real("max_time", max_time, minimum=0.0)
+        seconds = time_limit(max_time)
         limits = self.limits(problem, real("tol", tol, minimum=0.0), max_iter, seconds)
         require_callback(callback)
         session, start = self.session(problem, start, feasible, limits, random_state)

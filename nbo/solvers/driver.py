@@ -355,6 +355,8 @@ class Run:
 
     def _divergence(self, what: str) -> Stop:
         leave = ", or leave them out" if self.limits.tol is not None else ""
+        if self.state.nit == 0:
+            leave += "; if that does not help, an oracle may be wrong: see nbo.check_problem"
         return Stop(
             Status.DIVERGED,
             f"diverged after {self.state.nit} iterations ({what}); x, y, u are the best finite iterate; "

@@ -22,6 +22,9 @@ from nbo.solvers.stochastic import StochasticSolver
 
 Array = npt.NDArray[Any]
 
+#: Inner steps, each of which has a stream of batches of its own, at most.
+MOST_INNER_STEPS = 1000
+
 
 def newton_loop(
     o: AnyOracles,
@@ -217,7 +220,7 @@ class _InnerSteps(StochasticNewton):
     n_inner: int = 1
 
     def __post_init__(self) -> None:
-        integer("n_inner", self.n_inner)
+        integer("n_inner", self.n_inner, maximum=MOST_INNER_STEPS)
         super().__post_init__()
 
     def steps(self) -> int:

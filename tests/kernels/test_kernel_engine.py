@@ -111,6 +111,16 @@ def test_changed_helper_is_other_code(own_cache):
     assert caller(helper(lambda x: x * x * x))(3.0) == 27.0
 
 
+def test_what_a_name_means_when_a_kernel_is_asked_for_counts(own_cache):
+    """As in a notebook, where a cell is run again with another constant."""
+    scope = {"factor": 2.0, "__name__": __name__}
+    function = types.FunctionType(scaled.__code__, scope)
+    first = compiled(function, (numba.float64,))
+    scope["factor"] = 3.0
+    second = compiled(function, (numba.float64,))
+    assert [first(1.0), second(1.0)] == [2.0, 3.0]
+
+
 def test_compilation_is_clocked(own_cache):
     def negative(x):
         return -x

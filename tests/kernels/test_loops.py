@@ -88,7 +88,7 @@ def test_a_result_tells_compilation_apart():
 
 def test_nan_in_the_data_of_a_batch_diverges_within_a_chunk():
     problem = nbo.problems.BinaryLogistic(*DATA)
-    problem.data.lower[0][77] = np.nan  # past the checks at the door
+    problem.A[77] = np.nan  # past the checks at the door
     res = run(problem, "soba", 20_000, eval_every=5)
     assert res.status == "diverged"
     assert np.isfinite(res.x).all() and np.isfinite(res.y).all() and np.isfinite(res.fun)
