@@ -1,5 +1,6 @@
 """Bilevel optimisation with explicit oracles: min_x f(x, y*(x)) with y*(x) = argmin_y g(x, y)."""
 
+import importlib
 from typing import TYPE_CHECKING
 
 from nbo import lower_level, problems, schedules, theory, upper_steps
@@ -88,10 +89,16 @@ __all__ = [
 ]
 
 
+#: Public modules that are imported when they are first asked for.
+_MODULES = ("checkpoints", "datasets", "plotting", "tuning")
+
+
 def __getattr__(name: str) -> object:
     """Import what needs `scipy.optimize` when it is first asked for: that package takes longer than all the rest."""
     if name == "BilevelResult":
         from nbo.result import BilevelResult
 
         return BilevelResult
+    if name in _MODULES:
+        return importlib.import_module(f"nbo.{name}")
     raise AttributeError(f"module 'nbo' has no attribute {name!r}")

@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 #: What the header calls the format.
 FORMAT = "nbo checkpoint"
 #: The version of the format that is written, and the only one that is read.
-VERSION = 1
+VERSION = 2
 
 _HEADER = "nbo_checkpoint"
 #: The first bytes of a checkpoint of any version: section 4.3.7 of the zip specification has a signature, 22 bytes of
@@ -128,6 +128,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         start = stream.read(len(_START))
         if not _is_checkpoint(start):
             begins = f"begins with {start!r}" if start else "is empty"
+            begins = "is another npz or zip archive" if start.startswith(_START[:4]) else begins
             raise CheckpointError(
                 f"path: {str(source)!r} is no checkpoint (it {begins}); give a file that this library wrote"
             )

@@ -44,6 +44,9 @@ class BilevelResult(OptimizeResult):
         Solver time, and time spent compiling apart from it.
     method : str
         The name of the method.
+    chosen : dict
+        What a stochastic method chose where it was left open: ``random_state``, the integer that gives the same run
+        again, and ``inner_step_size`` if that was estimated.
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -92,7 +95,21 @@ class BilevelResult(OptimizeResult):
         write(path, checkpoint())
 
     def __repr__(self) -> str:
-        shown = ("message", "status", "method", "nit", "fun", "hypergrad_norm", "x", "seconds", "counts", "history")
+        shown = (
+            "message",
+            "status",
+            "method",
+            "nit",
+            "fun",
+            "hypergrad_norm",
+            "x",
+            "seconds",
+            "counts",
+            "chosen",
+            "history",
+        )
         with np.printoptions(threshold=6, edgeitems=3, precision=6):
-            lines = [f"{name:>14}: {self[name]!s}" for name in shown if name in self]
+            lines = [
+                f"{name:>14}: {self[name]!s}" for name in shown if name in self and (name != "chosen" or self.chosen)
+            ]
         return "\n".join(lines)

@@ -248,18 +248,18 @@ def coin(streams: Streams, counter: int) -> float:
     return unit(mix(streams.table[COIN, _KEY], counter))
 
 
-def seed_of(random_state: Any) -> int:
-    """Return the 64-bit seed of a run.
+def integer_state(random_state: Any) -> int:
+    """Return the integer that gives the same run as a random state.
 
     Parameters
     ----------
     random_state : None, int or numpy.random.Generator
-        None draws a fresh seed, an integer always gives the same, a generator is asked for one and so moves on.
+        None draws a fresh one, an integer stands for itself, a generator is asked for one and so moves on.
 
     Returns
     -------
     int
-        The seed.
+        At least 0.
 
     Raises
     ------
@@ -269,6 +269,24 @@ def seed_of(random_state: Any) -> int:
     validate_random_state(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(1 << 64, dtype=np.uint64))
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    return int(random_state)
+
+
+def seed_of(random_state: int) -> int:
+    """Return the 64-bit seed of a run.
+
+    Parameters
+    ----------
+    random_state : int
+        From `integer_state`.
+
+    Returns
+    -------
+    int
+        The seed.
+    """
     return int(np.random.SeedSequence(random_state).generate_state(1, np.uint64)[0])
 
 

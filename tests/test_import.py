@@ -30,3 +30,8 @@ def test_heavy_library_is_not_imported(modules_after_import, heavy):
 def test_star_import_gives_what_all_names():
     program = "from nbo import *; import nbo; print(sorted(set(nbo.__all__) - set(globals())))"
     assert output_of(program).strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "datasets", "plotting", "tuning"])
+def test_public_modules_need_no_import_of_their_own(name):
+    assert output_of(f"import nbo; print(nbo.{name}.__name__)").strip() == f"nbo.{name}"

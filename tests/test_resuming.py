@@ -831,7 +831,7 @@ def test_another_version_of_the_format(path, problem, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "VERSION", checkpoints.VERSION + 1)
         run(problem).save(path)
-    with pytest.raises(CheckpointError, match=r"run\.npz' is of version 2 of the format"):
+    with pytest.raises(CheckpointError, match=rf"run\.npz' is of version {checkpoints.VERSION + 1} of the format"):
         nbo.resume(path, problem, max_iter=20)
 
 

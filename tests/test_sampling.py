@@ -31,6 +31,7 @@ from nbo.sampling import (
     coin,
     draw,
     independent_rows,
+    integer_state,
     make_streams,
     mix,
     reorder,
@@ -249,19 +250,22 @@ def test_shuffles_are_uniform_and_differ_by_level_and_seed():
 
 
 def test_seeds():
-    assert seed_of(3) == seed_of(np.int32(3)) != seed_of(4)
-    assert seed_of(None) != seed_of(None)
+    assert integer_state(10**30) == 10**30
+    assert integer_state(np.int32(3)) == 3 and type(integer_state(np.int32(3))) is int
+    assert integer_state(None) != integer_state(None)
     first, second = np.random.default_rng(0), np.random.default_rng(0)
-    seeds = [seed_of(first) for _ in range(20)]
-    assert len(set(seeds)) == 20
-    assert seeds == [seed_of(second) for _ in range(20)]
+    states = [integer_state(first) for _ in range(20)]
+    assert len(set(states)) == 20
+    assert states == [integer_state(second) for _ in range(20)]
+    seeds = [seed_of(state) for state in (*states, 0, 10**30)]
+    assert len(set(seeds)) == 22
     assert max(seeds) >= 2**63 and all(0 <= seed < 2**64 for seed in seeds)
 
 
 @pytest.mark.parametrize("random_state", [-1, 1.5, "0", True, np.random.RandomState(0)], ids=repr)
 def test_other_random_states_are_refused(random_state):
     with pytest.raises((TypeError, ValueError), match="random_state: found"):
-        seed_of(random_state)
+        integer_state(random_state)
 
 
 def test_batch_sizes():

@@ -344,6 +344,14 @@ def test_the_estimated_inner_step(problem):
     assert_same(found, exact, atol=1e-9)
 
 
+def test_what_a_method_chose_gives_the_same_run(problem):
+    first = run(problem, "nsbo-sgd", seed=None, inner_step_size=None)
+    assert str(first.chosen["random_state"]) in repr(first)
+    again = run(problem, "nsbo-sgd", seed=first.chosen["random_state"], inner_step_size=first.chosen["inner_step_size"])
+    assert_same(again, first)
+    assert set(again.chosen) == {"random_state"}
+
+
 def test_an_inner_step_that_cannot_be_estimated_is_an_error(problem):
     product = problem.lower_hvp
     problem.lower_hvp = lambda x, y, v, batch=None: -product(x, y, v, batch=batch)
@@ -443,6 +451,8 @@ def test_random_states(problem):
     first, second = run(problem, "soba", seed=generator), run(problem, "soba", seed=generator)
     assert np.abs(first.x - second.x).max() > 1e-9
     assert_same(run(problem, "soba", seed=np.random.default_rng(1)), first)
+    for given in (first, run(problem, "soba", seed=None), run(problem, "soba", seed=7)):
+        assert_same(run(problem, "soba", seed=given.chosen["random_state"]), given)
     assert np.abs(run(problem, "soba", seed=None).x - run(problem, "soba", seed=None).x).max() > 1e-9
     before = np.random.get_state()[1].copy()
     run(problem, "soba", seed=None)

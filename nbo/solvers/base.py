@@ -223,6 +223,10 @@ class DeterministicSession(Session):
         """Let Ctrl-C through: a step changes nothing in place; see `Session.protected`."""
         return contextlib.nullcontext()
 
+    def chosen(self) -> dict[str, Any]:
+        """Return nothing; see `Session.chosen`."""
+        return {}
+
     def damage(self) -> None:
         """Return None; see `Session.damage`."""
         return None

@@ -109,6 +109,15 @@ class Session(Protocol):
             None if it can.
         """
 
+    def chosen(self) -> dict[str, Any]:
+        """Return what the method chose where an argument was left out.
+
+        Returns
+        -------
+        dict
+            Values by name, to be given in the next run.
+        """
+
     def count_before(self, calls: OracleCounts, samples: OracleCounts) -> None:
         """Add calls that were made before the run was resumed.
 
@@ -446,6 +455,7 @@ class Run:
             adjoint_residual=s.norms[2],
             seconds=self.seconds,
             compile_seconds=compilation.seconds - self.compile_start,
+            chosen=self.session.chosen(),
         )
         result.keep(self.origin.checkpoint(status, s, self.limits, self.session, saved))
         return result

@@ -32,6 +32,7 @@ from nbo.sampling import (
     Stream,
     batch_size,
     independent_rows,
+    integer_state,
     make_streams,
     seed_of,
     validate_batch_size,
@@ -313,7 +314,8 @@ class StochasticSession(Session):
         self._view = CountedProblem(problem)  # for what goes over all samples
         self._before = OracleCounts(), OracleCounts()
         saved = start.memory
-        self._seed = saved["seed"] if saved else seed_of(random_state)
+        self._random_state = saved["random_state"] if saved else integer_state(random_state)
+        self._seed = seed_of(self._random_state)
         self._inner = saved["inner_step_size"] if saved else None
         self._backend = _backend(problem)
         self._streams = solver.streams(problem)
@@ -337,7 +339,7 @@ class StochasticSession(Session):
 
     def _state(self, nit: int, shown: State) -> State:
         """Return a state whose memory refers to the live arrays."""
-        memory = {"seed": self._seed, "inner_step_size": self._inner, "arrays": self._arrays}
+        memory = {"random_state": self._random_state, "inner_step_size": self._inner, "arrays": self._arrays}
         return dataclasses.replace(shown, nit=nit, memory=memory)
 
     def advance(self, state: State, until: int) -> State:
@@ -412,6 +414,10 @@ class StochasticSession(Session):
     def count_before(self, calls: OracleCounts, samples: OracleCounts) -> None:
         """Add earlier calls; see `Session.count_before`."""
         self._before = self._before[0] + calls, self._before[1] + samples
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the random state as an integer, and the estimated inner step; see `Session.chosen`."""
+        return {"random_state": self._random_state} | ({} if self._inner is None else {"inner_step_size": self._inner})
 
     @property
     def counts(self) -> OracleCounts:
