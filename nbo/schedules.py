@@ -126,6 +126,24 @@ class Values(NamedTuple):
     table: Array
 
 
+class LoopValues(NamedTuple):
+    """The schedules of a loop.
+
+    Attributes
+    ----------
+    inner : Values
+        The inner step size.
+    upper : Values
+        The upper step size.
+    weight : Values
+        The weight of the past in momentum or an estimator.
+    """
+
+    inner: Values
+    upper: Values
+    weight: Values
+
+
 @dual
 def power(scale: float, exponent: float, k: int) -> float:
     """Return scale / (k + 1)^exponent.

@@ -24,10 +24,11 @@ from nbo._dual import MARKED, Choice, Dual
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
 #: The default error model tests every divisor, and a loop with such a test is not vectorised.
-FLAGS: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True}
+#: Only first-class functions need the wrapper for callers in C, which takes a good part of the time to compile.
+FLAGS: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
 
-#: For functions that compiled code alone calls: wrappers for other callers would take a good part of the time.
-INNER_FLAGS: dict[str, Any] = FLAGS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+#: For functions that compiled code alone calls.
+INNER_FLAGS: dict[str, Any] = FLAGS | {"no_cpython_wrapper": True}
 
 #: For functions whose accuracy rests on the order of operations (range reductions, compensated terms).
 ORDERED_FLAGS: dict[str, Any] = FLAGS | {"fastmath": FASTMATH - {"reassoc"}}
@@ -124,7 +125,7 @@ def _either(
     def choose(*args: Any) -> Any:
         return (other if is_other_value(args[0]) else usual)(*args)
 
-    @overload(choose, jit_options=FLAGS, strict=False)  # type: ignore[arg-type]
+    @overload(choose, jit_options=INNER_FLAGS, strict=False)  # type: ignore[arg-type]
     def _resolve(*args: Any) -> Callable[..., Any]:
         function = other if is_other_type(args[0]) else usual
         return lambda *args: function(*args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,7 +10,8 @@ import numba
 import numpy as np
 from numba import types
 from numba.core.errors import NumbaError
-from numba.extending import intrinsic, overload
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.extending import lower_builtin
 from numba.np.numpy_support import as_dtype
 
 from nbo._dual import borrowed
@@ -92,17 +94,17 @@ def _without_owner(context: Any, builder: Any, kind: types.Type, value: Any) -> 
     return value
 
 
-@intrinsic
-def _borrowed(typing_context: Any, kind: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _without_owner(context, builder, signature.args[0], arguments[0])
+@infer_global(borrowed)
+class _Borrowed(AbstractTemplate):
+    """The type of `borrowed`; with an overload each type would be a function to compile."""
 
-    return kind(kind), generate
+    def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Any:
+        return args[0](*args)
 
 
-@overload(borrowed, strict=False)
-def _compiled_borrowed(value: Any) -> Any:
-    return lambda value: _borrowed(value)  # type: ignore[call-arg]
+@lower_builtin(borrowed, types.Any)
+def _lower_borrowed(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return _without_owner(context, builder, signature.args[0], arguments[0])
 
 
 class CompiledKernel(NamedTuple):
@@ -122,6 +124,9 @@ class CompiledKernel(NamedTuple):
     call: Callable[..., Any]
     dtypes: list[Any]
 
+
+#: Loops take kernels as values, so that one compiled loop serves all kernels.
+_FIRST_CLASS: dict[str, Any] = {"no_cfunc_wrapper": False}
 
 #: Options of ``numba.njit`` that a user's own jitted kernels keep.
 _OPTIONS = ("fastmath", "error_model", "boundscheck", "inline")
@@ -154,7 +159,7 @@ def kernel(problem: CompiledProblem, name: str, *, checked: bool = False) -> Com
     if (name, checked) not in known:
         given = problem.kernels[name]
         function = getattr(given, "py_func", given)
-        options = {k: v for k, v in getattr(given, "targetoptions", {}).items() if k in _OPTIONS}
+        options = _FIRST_CLASS | {k: v for k, v in getattr(given, "targetoptions", {}).items() if k in _OPTIONS}
         kinds: Any = signature(name, type_of(problem.data), problem.dtype)
         try:
             dispatcher = compiled(function, kinds, **(options | {"boundscheck": True} if checked else options))
@@ -218,6 +223,20 @@ def call_kernel(
     outputs = [np.full(shape, filled, dtype) for shape, dtype in zip(shapes, dtypes[len(inputs) :], strict=True)]
     call(data, lo, hi, scale, *inputs, *outputs)
     return outputs
+
+
+@functools.cache
+def _entry_of(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for callers in Python that calls a loop.
+
+    In compiled code the loop is then compiled like everything that it calls: numba makes a second copy of functions
+    that are called from code with other flags.
+    """
+
+    def entry(o, memory, point, feasible, values, settings, k0, k1):  # type: ignore[no-untyped-def]
+        loop(o, memory, point, feasible, values, settings, k0, k1)
+
+    return entry
 
 
 def _empty_7(data, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
@@ -321,7 +340,7 @@ class CompiledOracles:
 
     def _empty(self, name: str) -> Callable[..., Any]:
         kinds = signature(name, type_of(self._problem.data), self._problem.dtype)
-        return compiled(_EMPTY[len(kinds)], kinds)
+        return compiled(_EMPTY[len(kinds)], kinds, **_FIRST_CLASS)
 
     def call(self, loop: Callable[..., Any], o: Oracles, *arguments: Any) -> None:
         """Run a loop.
@@ -340,7 +359,7 @@ class CompiledOracles:
             return
         if loop not in self._entries:
             kinds = (self._type_of_oracles(o), *(type_of(a) for a in arguments))
-            self._entries[loop] = entry_point(compiled(loop, kinds), kinds)
+            self._entries[loop] = entry_point(compiled(_entry_of(loop), kinds), kinds)
         self._entries[loop](o, *arguments)
 
     def _type_of_oracles(self, o: Any) -> types.Type:

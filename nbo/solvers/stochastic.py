@@ -37,7 +37,7 @@ from nbo.sampling import (
     seed_of,
     validate_batch_size,
 )
-from nbo.schedules import Schedule, validate_schedule, values_between, weight_at
+from nbo.schedules import LoopValues, Schedule, validate_schedule, values_between, weight_at
 from nbo.solvers.base import Solver
 from nbo.solvers.driver import Limits, Session, State
 
@@ -110,21 +110,21 @@ class StochasticSolver(Solver):
 
     @abc.abstractmethod
     def loop(self) -> Callable[..., None]:
-        """Return the source of the loop: (oracles, memory, point, feasible, inner, upper, weight, *settings, k0, k1).
+        """Return the loop: (oracles, memory, point, feasible, values, settings, k0, k1).
 
         Returns
         -------
         callable
-            A plain function, which also compiles.
+            A function marked by `nbo._dual.dual`.
         """
 
     @abc.abstractmethod
-    def settings(self) -> tuple[Any, ...]:
+    def settings(self) -> Any:
         """Return numbers and flags for the loop.
 
         Returns
         -------
-        tuple
+        NamedTuple
             Of fixed types.
         """
 
@@ -391,16 +391,15 @@ class StochasticSession(Session):
             oracles = oracles._replace(data=self._backend.chosen(*rows))
         inner = solver.inner_step_size if self._inner is None else self._inner
         assert inner is not None and solver.step_size is not None
-        steps = (
+        values = LoopValues(
             values_between("inner_step_size", inner, start, stop),
             values_between("step_size", solver.step_size, start, stop),
             values_between("momentum", solver.weight(), start, stop, weight_at),
         )
         feasible = self._backend.feasible(self._feasible)
         began, compiled = time.perf_counter(), compilation.seconds
-        self._backend.call(
-            solver.loop(), oracles, self._memory, self._point, feasible, *steps, *solver.settings(), start, stop
-        )
+        arguments = oracles, self._memory, self._point, feasible, values, solver.settings(), start, stop
+        self._backend.call(solver.loop(), *arguments)
         return time.perf_counter() - began - (compilation.seconds - compiled)
 
     def protected(self) -> contextlib.AbstractContextManager[None]:

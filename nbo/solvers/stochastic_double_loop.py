@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from nbo._dual import borrowed
+from nbo._dual import borrowed, dual
 from nbo._updates import add_scaled, copy, move, subtract
 from nbo._validation import integer
 from nbo.gradient_estimators import Point
@@ -16,20 +16,33 @@ from nbo.minibatches import Components, Data, Oracles, empty_components, lower_g
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B1, B2, B3, B4, Stream, draw
-from nbo.schedules import Values, value
+from nbo.schedules import LoopValues, value
 from nbo.solvers.stochastic import StochasticSolver
 
 
+class DoubleLoopSettings(NamedTuple):
+    """What `double_loop` is told.
+
+    Attributes
+    ----------
+    n_lower_steps : int
+        Q.
+    n_linear_steps : int
+        N.
+    """
+
+    n_lower_steps: int
+    n_linear_steps: int
+
+
+@dual
 def double_loop(
     o: Oracles,
     memory: Components,
     point: Point,
     feasible: Any,
-    inner: Values,
-    upper: Values,
-    weight: Values,
-    n_lower_steps: int,
-    n_linear_steps: int,
+    values: LoopValues,
+    settings: DoubleLoopSettings,
     k0: int,
     k1: int,
 ) -> None:
@@ -45,16 +58,10 @@ def double_loop(
         The iterate, and where the directions go.
     feasible : FeasibleSet or pair of ndarray
         The feasible set of x; compiled, its bounds.
-    inner : Values
-        The inner step size.
-    upper : Values
-        The upper step size.
-    weight : Values
-        Not used.
-    n_lower_steps : int
-        Q.
-    n_linear_steps : int
-        N.
+    values : LoopValues
+        Step sizes; the weight is not used.
+    settings : DoubleLoopSettings
+        The numbers of steps.
     k0 : int
         The first iteration.
     k1 : int
@@ -62,9 +69,10 @@ def double_loop(
     """
     o, memory, point, feasible = borrowed(o), borrowed(memory), borrowed(point), borrowed(feasible)
     x, y, u, d, parts = point.x, point.y, point.u, point.d, memory
+    n_lower_steps, n_linear_steps = settings.n_lower_steps, settings.n_linear_steps
     U = u.reshape((1, u.shape[0]))
     for k in range(k0, k1):
-        rho = value(inner, k, k0)
+        rho = value(values.inner, k, k0)
         for q in range(n_lower_steps):
             lower_grad_y(o, draw(o.streams, B2, k * n_lower_steps + q), x, y, d[0])
             add_scaled(y, -rho, d[0])
@@ -77,7 +85,7 @@ def double_loop(
         subtract(point.d_x, parts.upper_x, parts.jvp)
         if k == k1 - 1:
             copy(point.x_left, x)
-        move(x, value(upper, k, k0), point.d_x, feasible)
+        move(x, value(values.upper, k, k0), point.d_x, feasible)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,9 +139,9 @@ class AmIGOSGD(StochasticSolver):
         """Return `double_loop`; see `StochasticSolver.loop`."""
         return double_loop
 
-    def settings(self) -> tuple[int, int]:
+    def settings(self) -> DoubleLoopSettings:
         """Return Q and N; see `StochasticSolver.settings`."""
-        return self.n_lower_steps, self.n_linear_steps or self.n_lower_steps
+        return DoubleLoopSettings(self.n_lower_steps, self.n_linear_steps or self.n_lower_steps)
 
     def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> Components:
         """Return room for minibatch estimates; see `StochasticSolver.memory`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from nbo.minibatches import AnyOracles, Data, empty_components, lower_hvp
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B1, B2, B3, B4, INNER, Stream, draw
-from nbo.schedules import Schedule, Values, validate_weight, value
+from nbo.schedules import LoopValues, Schedule, validate_weight, value
 from nbo.solvers.stochastic import StochasticSolver
 
 Array = npt.NDArray[Any]
@@ -26,20 +26,33 @@ Array = npt.NDArray[Any]
 MOST_INNER_STEPS = 1000
 
 
+class NewtonSettings(NamedTuple):
+    """What `newton_loop` is told.
+
+    Attributes
+    ----------
+    n_inner : int
+        T.
+    averages : bool
+        Whether x moves along a moving average of D_x.
+    """
+
+    n_inner: int
+    averages: bool
+
+
+@dual
 def newton_loop(
     o: AnyOracles,
     memory: Any,
     point: Point,
     feasible: Any,
-    inner: Values,
-    upper: Values,
-    weight: Values,
-    n_inner: int,
-    averages: bool,
+    values: LoopValues,
+    settings: NewtonSettings,
     k0: int,
     k1: int,
 ) -> None:
-    """Do iterations k0 .. k1 - 1: Newton directions by n_inner + 1 steps on minibatch Hessians, then a move.
+    """Do iterations k0 .. k1 - 1: Newton directions by T + 1 steps on minibatch Hessians, then a move.
 
     Parameters
     ----------
@@ -51,16 +64,10 @@ def newton_loop(
         The iterate, and where the directions go.
     feasible : FeasibleSet or pair of ndarray
         The feasible set of x; compiled, its bounds.
-    inner : Values
-        The inner step size.
-    upper : Values
-        The upper step size.
-    weight : Values
-        The weight of the past.
-    n_inner : int
-        T.
-    averages : bool
-        Whether x moves along a moving average of D_x.
+    values : LoopValues
+        Step sizes, and the weight of the past.
+    settings : NewtonSettings
+        The rest.
     k0 : int
         The first iteration.
     k1 : int
@@ -69,12 +76,12 @@ def newton_loop(
     o, memory, point, feasible = borrowed(o), borrowed(memory), borrowed(point), borrowed(feasible)
     V, HV, d = point.V, point.HV, point.d
     for k in range(k0, k1):
-        past = value(weight, k, k0)
+        past = value(values.weight, k, k0)
         estimate(memory, o, point, k, past)
-        gamma = value(inner, k, k0)
+        gamma = value(values.inner, k, k0)
         for r in range(2):
             scale(V[r], gamma, d[r])
-        for t in range(n_inner):
+        for t in range(settings.n_inner):
             lower_hvp(o, draw(o.streams, INNER + t, k), point.x, point.y, V, HV)
             for r in range(2):
                 add_scaled_change(V[r], gamma, d[r], HV[r])
@@ -82,7 +89,7 @@ def newton_loop(
             copy(point.x_left, point.x)
         add_scaled(point.y, -1.0, V[0])
         add_scaled(point.u, -1.0, V[1])
-        move_upper(point, value(upper, k, k0), past if k > 0 else 0.0, averages, feasible)
+        move_upper(point, value(values.upper, k, k0), past if k > 0 else 0.0, settings.averages, feasible)
 
 
 @dual
@@ -188,9 +195,9 @@ class StochasticNewton(StochasticSolver):
         """Return `newton_loop`; see `StochasticSolver.loop`."""
         return newton_loop
 
-    def settings(self) -> tuple[Any, ...]:
+    def settings(self) -> NewtonSettings:
         """Return T and whether x moves along an average; see `StochasticSolver.settings`."""
-        return self.steps(), self.averages()
+        return NewtonSettings(self.steps(), self.averages())
 
     def draws(self) -> Mapping[str, int]:
         """Return one draw of every batch; see `StochasticSolver.draws`."""
