@@ -113,7 +113,8 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("name", metavar="NAME", nargs="?", help="which benchmark; without a name they are listed")
     bench.add_argument("--quick", action="store_true", help="a small version, to see that it works")
     bench.set_defaults(run=_bench)
-    methods = commands.add_parser("methods", help="list the methods")
+    methods = commands.add_parser("methods", help="list the methods, or the options of one")
+    methods.add_argument("name", metavar="NAME", nargs="?", type=_method, help="a method whose options to list")
     methods.set_defaults(run=_methods)
     return parser
 
@@ -157,7 +158,13 @@ def _add_tune(commands: Any) -> None:
         default="feature",
         help="how far to tune (default: feature)",
     )
-    tune.add_argument("--method", metavar="NAME", type=_method, default="auto", help="a name that 'nbo methods' lists")
+    tune.add_argument(
+        "--method",
+        metavar="NAME",
+        type=_tuning_method,
+        default="auto",
+        help="a deterministic method that 'nbo methods' lists",
+    )
     tune.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the split (default: 0)")
     tune.add_argument("--max-iter", metavar="N", type=_count, help="iteration limit of each stage")
     tune.add_argument(
@@ -194,6 +201,17 @@ def _method(text: str) -> str:
     if text not in nbo.methods():
         raise argparse.ArgumentTypeError(f"there is no method {text!r}; choose from {', '.join(nbo.methods())}")
     return text
+
+
+def _tuning_method(text: str) -> str:
+    from nbo.solvers.base import DeterministicSolver
+
+    if issubclass(nbo.methods()[_method(text)].solver, DeterministicSolver):
+        return text
+    raise argparse.ArgumentTypeError(
+        f"{text!r} needs a step size, which this command does not choose; take a deterministic method, or "
+        "nbo.tuning.tune with a solver object"
+    )
 
 
 def _complain(message: object) -> None:
@@ -281,10 +299,12 @@ def _show(report: Any, folder: Path, quiet: bool, status: int) -> int:
 
 def _tuned(dataset: Any, arguments: argparse.Namespace) -> Any:
     from nbo._interrupts import repeated
+    from nbo.solvers.base import DEFAULT_MAX_ITER
     from nbo.tuning import tune
 
     with repeated(), contextlib.ExitStack() as stack:
-        bar = None if arguments.quiet else _progress(stack, _limit(arguments))
+        limit = DEFAULT_MAX_ITER if arguments.max_iter is None else arguments.max_iter
+        bar = None if arguments.quiet else _progress(stack, limit)
         report = tune(
             dataset,
             penalty=arguments.penalty,
@@ -298,17 +318,7 @@ def _tuned(dataset: Any, arguments: argparse.Namespace) -> Any:
     return report
 
 
-def _limit(arguments: argparse.Namespace) -> int | None:
-    """Tell the iteration limit of a stage, as far as it is known before the work starts."""
-    from nbo.solvers.base import DEFAULT_MAX_ITER, DeterministicSolver
-
-    if arguments.max_iter is None and issubclass(nbo.methods()[arguments.method].solver, DeterministicSolver):
-        return DEFAULT_MAX_ITER
-    limit: int | None = arguments.max_iter
-    return limit
-
-
-def _progress(stack: contextlib.ExitStack, total: int | None) -> ProgressBar | None:
+def _progress(stack: contextlib.ExitStack, total: int) -> ProgressBar | None:
     from nbo.progress import ProgressBar
 
     try:
@@ -330,8 +340,14 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 
 def _methods(arguments: argparse.Namespace) -> int:
-    for name, description in nbo.methods().items():
-        print(f"{name:<16} {description}")
+    if arguments.name is None:
+        for name, description in nbo.methods().items():
+            print(f"{name:<16} {description}")
+        return 0
+    info = nbo.methods()[arguments.name]
+    print(f"{info}\n\noptions and their defaults; help(nbo.{info.solver.__name__}) explains them:")
+    for name, default in info.options.items():
+        print(f"  {name:<16} {default!r}")
     return 0
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from nbo._validation import dimension, validate_random_state, vector
 from nbo.compiled import CompiledProblem
-from nbo.oracles import KINDS, frozen, working_type
+from nbo.oracles import KINDS, frozen, sample_sizes, working_type
 from nbo.problem import OPTIONAL_ORACLES, BilevelProblem, FiniteSumProblem, provides
 
 Array = npt.NDArray[Any]
@@ -335,6 +335,7 @@ class _Checker:
 
     def batches(self) -> Check:
         """Compare the mean over a slice and an index array with the mean over all samples."""
+        sample_sizes(self.problem)  # raises where a number is missing
         worst, at = 0.0, "all oracles"
         for name, size, call in self._calls():
             cut = max(1, size // 3)
@@ -361,8 +362,10 @@ class _Checker:
         for name in self.problem.kernels:
             try:
                 self.problem.call_over_all_samples(name, self.x, self.y, self.v, checked=True)
-            except IndexError as error:
-                return Check("", False, f"kernels[{name!r}]: {error}")
+            except TypeError:  # it has the name already
+                raise
+            except Exception as error:
+                return Check("", False, f"kernels[{name!r}]: {type(error).__name__}: {error}")
         return Check("", True, "over all samples; not looked at in functions that they call")
 
     def faithful(self) -> Check:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,14 +59,51 @@ def estimate_spectrum(hvp: Product, dim_y: int, dtype: npt.DTypeLike, n_steps: i
     CurvatureError
         If H is found not to be positive definite.
     """
+    smallest, largest = _ritz_ends(hvp, dim_y, dtype, n_steps)
+    rounding = float(np.finfo(dtype).eps) * largest
+    if smallest < -1e2 * rounding or largest <= 0:
+        raise CurvatureError(f"curvature {smallest:.3g}")
+    return Spectrum(max(smallest, rounding), largest)
+
+
+def largest_curvature(hvps: Iterable[Product], dim_y: int, dtype: npt.DTypeLike, n_steps: int = 8) -> float:
+    """Estimate the largest eigenvalue of several matrices, such as Hessians of minibatches, which may be indefinite.
+
+    Costs min(n_steps, n) products with each.
+
+    Parameters
+    ----------
+    hvps : iterable of callable
+        The products on rows, (k, n) -> (k, n).
+    dim_y : int
+        n.
+    dtype : dtype
+        Of the vectors.
+    n_steps : int
+        Lanczos steps.
+
+    Returns
+    -------
+    float
+        The largest of their estimates.
+
+    Raises
+    ------
+    CurvatureError
+        If it is not positive.
+    """
+    largest = max(_ritz_ends(hvp, dim_y, dtype, n_steps)[1] for hvp in hvps)
+    if largest <= 0:
+        raise CurvatureError(f"curvature {largest:.3g}")
+    return largest
+
+
+def _ritz_ends(hvp: Product, dim_y: int, dtype: npt.DTypeLike, n_steps: int) -> tuple[float, float]:
+    """Return the smallest Ritz value, and the largest one plus its residual."""
     start = np.random.default_rng(0).standard_normal((1, dim_y)).astype(dtype)
     (basis,) = lanczos(hvp, start, n_steps)
     values, vectors = np.linalg.eigh(basis.tridiagonal())
-    largest = float(values[-1] + abs(basis.last * vectors[-1, -1]))
-    rounding = float(np.finfo(dtype).eps) * largest
-    if values[0] < -1e2 * rounding or largest <= 0:
-        raise CurvatureError(f"curvature {values[0]:.3g}")
-    return Spectrum(max(float(values[0]), rounding), largest)
+    return float(values[0]), float(values[-1] + abs(basis.last * vectors[-1, -1]))
 
 
 @storable

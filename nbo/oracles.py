@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -209,6 +210,30 @@ class CountedProblem:
         if not isinstance(model, LowerModel):
             raise TypeError(f"lower_model: returned {type(model).__name__}; expected a LowerModel")
         return CountedModel(self, model, x, y)
+
+    def batch_hvp(self, x: Array, y: Array, batch: Array) -> Callable[[Array], Array]:
+        """Return the product with the mean Hessian over some samples of a `FiniteSumProblem`, counted.
+
+        Parameters
+        ----------
+        x, y : ndarray
+            The point.
+        batch : ndarray of int
+            The samples.
+
+        Returns
+        -------
+        callable
+            (k, n) -> (k, n), one product a row.
+        """
+        calls, samples = OracleCounts(lower_hvp=1), OracleCounts(lower_hvp=len(batch))
+
+        def product(v: Array) -> Array:
+            self.count_before(calls, samples)
+            found = self.problem.lower_hvp(*frozen(x, y, v), batch=batch)  # type: ignore[call-arg]
+            return self._array("lower_hvp", found, (self.dim_y,), self.dtype, x, y, v)
+
+        return lambda V: np.stack([product(v) for v in V])
 
     def _number(self, name: str, value: Any, *arguments: Array) -> float:
         number = np.asarray(value)

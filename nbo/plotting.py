@@ -37,7 +37,7 @@ _LABELS = {
 
 
 def convergence(
-    history: Mapping[str, npt.ArrayLike],
+    history: Mapping[str, Any],
     ax: Axes | None = None,
     *,
     quantity: str = "hypergrad_norm",
@@ -49,7 +49,7 @@ def convergence(
     Parameters
     ----------
     history : mapping of str to array_like
-        Arrays of equal length, such as ``result.history``.
+        Arrays of equal length, such as ``result.history``, or a result that has them.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if omitted.
     quantity : str
@@ -72,6 +72,7 @@ def convergence(
     ValueError
         If the history lacks a key or the arrays differ in length.
     """
+    history = history.get("history", history)
     across, up = _column(history, against), _column(history, quantity)
     if across.shape != up.shape:
         raise ValueError(

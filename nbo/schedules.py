@@ -35,6 +35,8 @@ def validate_schedule(name: str, schedule: Any) -> None:
     TypeError, ValueError
         If it is neither.
     """
+    if isinstance(schedule, type):
+        raise TypeError(f"{name}: found the class {schedule.__name__}; expected an object such as PowerDecay(0.1)")
     if not callable(schedule):
         real(name, schedule, positive=True)
 
@@ -63,7 +65,7 @@ def step_at(name: str, schedule: Schedule, k: int) -> float:
     """
     if not callable(schedule):
         return float(schedule)
-    return real(f"{name} (the schedule at k = {k})", _number_at(schedule, k), positive=True)
+    return real(f"{name} (the schedule at k = {k})", _number_at(name, schedule, k), positive=True)
 
 
 @storable
@@ -229,6 +231,8 @@ def validate_weight(name: str, weight: Any) -> None:
     TypeError, ValueError
         If it is neither.
     """
+    if isinstance(weight, type):
+        raise TypeError(f"{name}: found the class {weight.__name__}; expected an object such as PowerDecay(0.9)")
     largest = weight.scale if type(weight) is PowerDecay else weight
     if not callable(largest):
         fraction(name, largest)
@@ -256,10 +260,14 @@ def weight_at(name: str, weight: Schedule, k: int) -> float:
     TypeError, ValueError
         If a callable returns what is no such number.
     """
-    return fraction(f"{name} (the schedule at k = {k})", _number_at(weight, k))
+    return fraction(f"{name} (the schedule at k = {k})", _number_at(name, weight, k))
 
 
-def _number_at(schedule: Schedule, k: int) -> Any:
+def _number_at(name: str, schedule: Schedule, k: int) -> Any:
     """Return what a schedule gives for one iteration; an array of one number stands for the number."""
-    found = schedule(k) if callable(schedule) else schedule
+    try:
+        found = schedule(k) if callable(schedule) else schedule
+    except Exception as error:
+        error.add_note(f"in {name} (the schedule at k = {k})")
+        raise
     return found.item() if isinstance(found, np.ndarray) and found.size == 1 else found

@@ -135,3 +135,11 @@ def test_bad_arguments():
         nbo.check_problem(Overriding(), np.zeros(2), np.zeros(3), random_state="seed")
     with pytest.raises(ValueError, match=r"y: found shape \(2,\)"):
         nbo.check_problem(Overriding(), np.zeros(2), np.zeros(2))
+
+
+def test_missing_numbers_of_samples_are_named():
+    problem = PlainLogistic(*logistic_data())
+    del problem.n_samples_upper
+    report = nbo.check_problem(problem, np.zeros(5), np.ones(5))
+    (check,) = (c for c in report.checks if c.name == "means over batches")
+    assert not check.passed and "problem.n_samples_upper: found None" in check.detail

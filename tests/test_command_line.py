@@ -367,6 +367,20 @@ def test_methods(capsys):
     assert lines[0] == f"{'nbo-gd':<16} {nbo.methods()['nbo-gd']}"
 
 
+def test_the_options_of_a_method(capsys):
+    assert main(["methods", "nsbo-sgd"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == str(nbo.methods()["nsbo-sgd"]) and "help(nbo.NSBOSGD)" in lines[2]
+    assert {line.split()[0] for line in lines[3:]} == set(nbo.methods()["nsbo-sgd"].options)
+    assert main(["methods", "nsbo"]) == 2
+    assert "there is no method 'nsbo'" in capsys.readouterr().err
+
+
+def test_tuning_refuses_methods_that_need_a_step(capsys):
+    assert main(["tune", "breast_cancer", "--method", "soba"]) == 2
+    assert "'soba' needs a step size, which this command does not choose" in capsys.readouterr().err
+
+
 def test_no_command(capsys):
     assert main([]) == 2
     assert "COMMAND" in capsys.readouterr().err

@@ -112,6 +112,54 @@ def test_a_kernel_that_does_not_compile_is_named():
         problem.lower_jvp(*POINT, U)
 
 
+def changes_an_input(data, lo, hi, scale, x, y, u, out):
+    u *= 2
+    out[0] += 1.0
+
+
+def sets_an_input(data, lo, hi, scale, x, y, u, out):
+    u[0] = 1.0
+
+
+def mixes_types(data, lo, hi, scale, x, y, u, out):
+    out[0] += np.dot(data.lower[0][lo].astype(np.float32), y)
+
+
+def imports(data, lo, hi, scale, x, y, u, out):
+    import math
+
+    out[0] += math.pi
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (changes_an_input, "AttributeError.*does it change an array that is no output"),
+        (sets_an_input, "Cannot modify readonly array"),
+        (mixes_types, r"np.dot\(\) arguments must all have the same dtype.* in dot\(array\(float32.*test_compiled.py"),
+        (imports, "IMPORT_NAME"),
+    ],
+)
+def test_why_a_kernel_does_not_compile_is_told_in_a_line(kernel, message):
+    problem = compiled_logistic(*DATA, kernels=KERNELS | {"lower_jvp": kernel})
+    with pytest.raises(
+        TypeError, match=rf"kernels\['lower_jvp'\]: numba cannot compile it for this data: .*{message}"
+    ) as e:
+        problem.lower_jvp(*POINT, U)
+    assert len(str(e.value)) < 500
+
+
+def test_errors_of_kernels_are_named():
+    def lower_jvp(data, lo, hi, scale, x, y, u, out):
+        out[0] += np.dot(x, y)
+
+    problem = compiled_logistic(*DATA, kernels=KERNELS | {"lower_jvp": lower_jvp})
+    with pytest.raises(ValueError, match="incompatible array sizes") as error:
+        problem.lower_jvp(*POINT, U)
+    assert error.value.__notes__ == ["in kernels['lower_jvp']"]
+    assert "kernels['lower_jvp']: ValueError: incompatible" in str(nbo.check_problem(problem, *POINT))
+
+
 def test_absent_optional_kernels_are_told(problem):
     with pytest.raises(NotImplementedError, match="no kernel lower_grad_x"):
         problem.lower_grad_x(*POINT)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nbo
 from nbo import plotting
 
 HISTORY = {
@@ -38,6 +39,12 @@ def test_convergence_draws_what_is_known(ax):
     assert line.get_label() == "run"
     assert ax.get_yscale() == "log"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("iteration", "projected hypergradient norm")
+
+
+def test_convergence_of_a_result_is_that_of_its_history(ax):
+    result = nbo.minimize(nbo.problems.Quadratic.family(n=4, m=2, kappa=10), np.zeros(2), max_iter=5)
+    lines = [plotting.convergence(given, ax).lines[-1].get_xydata() for given in (result, result.history)]
+    np.testing.assert_array_equal(*lines)
 
 
 def test_convergence_of_the_value_against_a_count(ax):

@@ -84,6 +84,12 @@ def test_loops_see_the_values_of_each_iteration(schedule, start, stop):
         assert value(values, k, start) == step_at("step_size", schedule, k)
 
 
+def test_errors_of_functions_tell_the_option():
+    with pytest.raises(ZeroDivisionError) as error:
+        step_at("step_size", lambda k: 1 / k, 0)
+    assert error.value.__notes__ == ["in step_size (the schedule at k = 0)"]
+
+
 def test_subclasses_have_a_rule_of_their_own():
     class Halved(PowerDecay):
         def __call__(self, k):

@@ -17,6 +17,7 @@ from reference_problems import STOCHASTIC, PlainLogistic, SelfCounting, logistic
 
 import nbo
 from nbo.linear_solvers import CurvatureError
+from nbo.sampling import seed_of, shuffled
 from nbo.schedules import PowerDecay
 from nbo.solvers import REGISTRY, stochastic
 
@@ -334,14 +335,49 @@ def test_an_epoch_goes_over_every_sample_once(oracle, n_epochs):
     assert len(set(epochs)) == len(epochs) == n_epochs and epochs[0] != tuple(range(61))
 
 
-def test_the_estimated_inner_step(problem):
-    """Lanczos products over all samples, once, however the run is cut into pieces."""
-    found = run(problem, "soba", inner_step_size=None, eval_every=3)
-    assert found.counts.lower_hvp == 25 + 4  # no more than n
-    assert found.samples.lower_hvp == problem.seen()[1].lower_hvp
+def test_the_estimated_inner_step_of_full_batches(problem):
+    found = run(problem, "soba", inner_step_size=None, batch_size="full")
+    assert found.counts.lower_hvp == 25 + 4  # no more products than n
     H = np.array([problem.lower_hvp(X0, np.zeros(4), row) for row in np.eye(4)])
-    exact = run(problem, "soba", inner_step_size=1 / np.linalg.eigvalsh(H)[-1])
-    assert_same(found, exact, atol=1e-9)
+    assert found.chosen["inner_step_size"] == pytest.approx(1 / np.linalg.eigvalsh(H)[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "size", "margin"),
+    [
+        ("soba", {}, 8, 2),
+        ("amigo-sgd", {}, 8, 2),
+        ("nsbo-saga", {}, 8, 3),
+        ("nsbo-sgd", {"n_inner": 4, "batch_sizes": {"B2": 8, "B3": 2}, "batch_size": 30}, 8, 6),
+        ("saba", {"batch_size": 2}, 2, 2),
+    ],
+)
+def test_the_estimated_inner_step(problem, method, options, size, margin):
+    """The largest curvature of the first 16 blocks, once, however the run is cut into pieces."""
+    found = run(problem, method, inner_step_size=None, eval_every=3, **options)
+    seen = problem.seen()
+    assert (found.counts.lower_hvp, found.samples.lower_hvp) == (seen[0].lower_hvp, seen[1].lower_hvp)
+    order, n_blocks = shuffled(seed_of(5), "lower", 61), -(-61 // size)
+    largest = 0.0
+    for k in range(min(16, n_blocks)):
+        rows = order[k * 61 // n_blocks : (k + 1) * 61 // n_blocks]
+        H = np.array([problem.lower_hvp(X0, np.zeros(4), row, batch=rows) for row in np.eye(4)])
+        largest = max(largest, np.linalg.eigvalsh(H)[-1])
+    assert found.chosen["inner_step_size"] == pytest.approx(1 / (margin * largest), rel=1e-9)
+
+
+@pytest.mark.parametrize("batch_size", [4, 16])
+@pytest.mark.parametrize("method", [*SAGA_METHODS, *PAGE_METHODS])
+def test_estimated_inner_steps_are_small_enough(method, batch_size):
+    """Rows of different sizes, on which 1 / lambda_max(H) diverges; x stands still."""
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((400, 6)) * rng.lognormal(size=(400, 1))
+    problem = PlainLogistic(rows[:200], np.sign(rows[:200, 0] + 0.5), rows[200:], np.sign(rows[200:, 0] + 0.5))
+    options = {"step_size": 1e-9, "inner_step_size": None, "batch_size": batch_size}
+    found = run(problem, method, x0=np.full(6, -2.0), max_iter=8000, **options)
+    exact = nbo.hypergradient(problem, found.x)
+    assert np.linalg.norm(found.y - exact.y) < 1e-3 * np.linalg.norm(exact.y)
+    assert np.linalg.norm(found.u - exact.u) < 1e-2 * np.linalg.norm(exact.u)
 
 
 def test_what_a_method_chose_gives_the_same_run(problem):
@@ -674,6 +710,8 @@ def test_errors_of_oracles_pass(problem):
         ("amigo-sgd", {"n_linear_steps": 0}, "n_linear_steps: found 0"),
         ("soba", {"step_size": None}, "step_size: method 'soba' needs one; expected a positive number or a schedule"),
         ("soba", {"step_size": 0.0}, r"step_size: found 0\.0"),
+        ("soba", {"step_size": PowerDecay}, "step_size: found the class PowerDecay; expected an object"),
+        ("ma-saba", {"momentum": PowerDecay}, "momentum: found the class PowerDecay; expected an object"),
         ("soba", {"inner_step_size": -1.0}, r"inner_step_size: found -1\.0"),
         ("soba", {"step_size": lambda k: 11.0 - k}, r"step_size \(the schedule at k = 11\): found 0"),
         ("soba", {"step_size": lambda k: np.nan}, r"step_size \(the schedule at k = 0\): found nan"),
@@ -716,6 +754,27 @@ def test_divergence_from_the_start_blames_the_oracles_too(problem):
     problem.lower_jvp = lambda x, y, u, batch=None: np.full(problem.dim_x, np.nan)
     found = run(problem, "soba")
     assert found.status == "diverged" and "nbo.check_problem" in found.message
+
+
+def test_messages_tell_what_was_chosen_and_what_to_do(problem):
+    found = run(problem, "soba", step_size=1e3, inner_step_size=None, keywords={"bounds": (-9.0, 300.0)})
+    assert found.status == "diverged"
+    chosen = found.chosen["inner_step_size"]
+    assert f"narrower bounds of x or a smaller inner_step_size, which was {chosen:.3g}" in found.message
+
+
+def test_growing_values_are_mentioned(problem):
+    found = run(problem, "soba", max_iter=12, inner_step_size=30.0, eval_every=12)
+    assert found.status == "iteration_limit" and found.fun > 1e3
+    assert (
+        f"f went from {found.history.value[0]:.3g} to {found.fun:.3g}, so the steps may be too large" in found.message
+    )
+    assert "may be too large" not in run(problem, "soba").message
+
+
+def test_a_time_limit_brings_evaluations(problem):
+    found = run(problem, "soba", max_iter=10**9, keywords={"max_time": 0.2})
+    assert found.status == "time_limit" and len(found.history) > 5
 
 
 def test_no_time_limit_may_be_said(problem):
@@ -902,7 +961,7 @@ def test_too_large_steps_diverge(method, step):
     problem = nbo.problems.Quadratic.family(n=5, m=3, kappa=8)
     options = {"step_size": 0.01, "inner_step_size": 0.5} | step
     found = nbo.minimize(problem, np.zeros(3), method=method, max_iter=5000, options=options, random_state=0)
-    assert found.status == "diverged" and "smaller step_size and inner_step_size" in found.message
+    assert found.status == "diverged" and "use a smaller step_size, narrower bounds of x or a smaller inner_step_size" in found.message
     assert all(np.isfinite(found[part]).all() for part in "xyu")
     np.testing.assert_array_equal(found.x, found.best.x)
 

@@ -68,8 +68,8 @@ SHAPE = (49_990, 91_701, 22)
 QUICK_SHAPE = (2_000, 3_000, 22)
 
 _HEADING = """\
-Minibatch iterations on random dense rows of the shape {shape}, batches of 64, one thread. CPU time a
-iteration in microseconds, 10th percentile over chunks: of compiled loops, and of the same source in plain
+Minibatch iterations on random dense rows of the shape {shape}, batches of 64, one thread. CPU time of
+an iteration in microseconds, 10th percentile over chunks: of compiled loops, and of the same source in plain
 Python on NumPy oracles. Compilation and evaluation are left out."""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
 from numba import types
-from numba.core.errors import NumbaError
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin
 from numba.np.numpy_support import as_dtype
@@ -163,12 +163,30 @@ def kernel(problem: CompiledProblem, name: str, *, checked: bool = False) -> Com
         kinds: Any = signature(name, type_of(problem.data), problem.dtype)
         try:
             dispatcher = compiled(function, kinds, **(options | {"boundscheck": True} if checked else options))
-        except NumbaError as error:
-            raise TypeError(f"kernels[{name!r}]: numba cannot compile it for this data: {error}") from error
+        except Exception as error:  # numba's own faults among them, which as a rule have a cause in the kernel
+            raise TypeError(f"kernels[{name!r}]: numba cannot compile it for this data: {_gist(error)}") from error
         _require_no_result(name, dispatcher, kinds)
         dtypes = [as_dtype(k.dtype) for k in kinds[4:]]
         known[name, checked] = CompiledKernel(dispatcher, entry_point(dispatcher, kinds), dtypes)
     return known[name, checked]
+
+
+def _gist(error: Exception) -> str:
+    """Return the reasons in numba's text, whose many lines are about its own attempts, and the line of the kernel."""
+    text = str(error)
+    if isinstance(error, (AttributeError, AssertionError)):
+        return f"{type(error).__name__}: {text} (does it change an array that is no output, such as by u *= 2?)"
+    reasons = re.findall(r"\w*Error: (?!Failed in nopython)(.*)", text)
+    calls = re.findall(r">>> (.*)", text)
+    places = re.findall(r"^During: typing of .* at (.*)", text, re.MULTILINE)
+    if not reasons:
+        return text
+    parts = [
+        "; ".join(dict.fromkeys(reasons)),
+        *(f"in {call}" for call in calls[:1]),
+        *(f"at {p}" for p in places[-1:]),
+    ]
+    return " ".join(parts)
 
 
 def _require_no_result(name: str, dispatcher: Any, kinds: Any) -> None:
@@ -221,7 +239,11 @@ def call_kernel(
     inputs = [np.ascontiguousarray(a, dtype) for a, dtype in zip(arguments, dtypes, strict=False)]
     shapes = problem.output_shapes(name, arguments)
     outputs = [np.full(shape, filled, dtype) for shape, dtype in zip(shapes, dtypes[len(inputs) :], strict=True)]
-    call(data, lo, hi, scale, *inputs, *outputs)
+    try:
+        call(data, lo, hi, scale, *inputs, *outputs)
+    except Exception as error:
+        error.add_note(f"in kernels[{name!r}]")
+        raise
     return outputs
 
 

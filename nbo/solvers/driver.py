@@ -161,6 +161,13 @@ class Limits:
     eval_every: int
     eval_seconds: float | None = None
 
+    @property
+    def seconds_between(self) -> float:
+        """Seconds after which an evaluation is due: of a run to a time limit without a test a twentieth, or 0.05."""
+        if self.eval_seconds is not None:
+            return self.eval_seconds
+        return np.inf if self.tol is not None else max(self.max_time / 20, 0.05)
+
 
 class Stop(Exception):  # noqa: N818 - it carries an outcome, not an error
     """Ends the loop with a status and a message.
@@ -197,6 +204,9 @@ class Run:
     origin : Origin
         What a checkpoint says about the run.
     """
+
+    #: A value of a stochastic method that grew by this many times the size of the first one is mentioned.
+    GROWTH = 1e3
 
     #: An upper value this many times above the size of the first one counts as divergence. Only overflow is
     #: worse: y may start far from y*(x), whose value can be larger by many orders.
@@ -291,16 +301,31 @@ class Run:
         nit = self.state.nit
         if nit >= self.limits.max_iter:
             usual = "" if self.limits.tol is not None else ", the usual end of a stochastic method"
-            raise Stop(
-                Status.ITERATION_LIMIT,
-                f"stopped at the iteration limit ({nit}){self._norms()}{usual}; raise max_iter, or go on {GOING_ON}",
-            )
+            found = f"stopped at the iteration limit ({nit}){self._norms()}{usual}"
+            raise Stop(Status.ITERATION_LIMIT, f"{found}; {self._grown()}raise max_iter, or go on {GOING_ON}")
         if self.seconds >= self.limits.max_time:
             raise Stop(
                 Status.TIME_LIMIT,
                 f"stopped at the time limit ({self.limits.max_time:g} s of solver time) after {nit} iterations"
-                f"{self._norms()}; raise max_time, or go on {GOING_ON}",
+                f"{self._norms()}; {self._grown()}raise max_time, or go on {GOING_ON}",
             )
+
+    def _grown(self) -> str:
+        """Say that a run without a test of convergence may be diverging."""
+        if self.limits.tol is not None or self.fun - self.first_value <= self.GROWTH * (1 + abs(self.first_value)):
+            return ""
+        return (
+            f"f went from {self.first_value:.3g} to {self.fun:.3g}, so the steps may be too large "
+            f"({self._advice()}), or else "
+        )
+
+    def _advice(self) -> str:
+        """Say what to do about steps that are too large."""
+        if self.limits.tol is not None:
+            return "use smaller step_size and inner_step_size, or leave them out"
+        chosen = self.session.chosen().get("inner_step_size")
+        inner = "" if chosen is None else f", which was {chosen:.3g}"
+        return f"use a smaller step_size, narrower bounds of x or a smaller inner_step_size{inner}"
 
     def _norms(self) -> str:
         """Say how far the last iteration was from the tolerance."""
@@ -351,8 +376,7 @@ class Run:
     def _is_due(self) -> bool:
         """Tell whether the iterate is to be evaluated."""
         waited = self.seconds - self.evaluated_seconds
-        late = self.limits.eval_seconds is not None and waited >= self.limits.eval_seconds
-        return late or self.state.nit % self.limits.eval_every == 0
+        return waited >= self.limits.seconds_between or self.state.nit % self.limits.eval_every == 0
 
     def _blame(self, error: NonFiniteOracleError) -> NoReturn:
         """Tell a faulty oracle (not finite at ordinary arguments from the start) from divergence."""
@@ -363,13 +387,11 @@ class Run:
         raise self._divergence(str(error)) from error
 
     def _divergence(self, what: str) -> Stop:
-        leave = ", or leave them out" if self.limits.tol is not None else ""
-        if self.state.nit == 0:
-            leave += "; if that does not help, an oracle may be wrong: see nbo.check_problem"
+        doubt = "; if that does not help, an oracle may be wrong: see nbo.check_problem" if self.state.nit == 0 else ""
         return Stop(
             Status.DIVERGED,
             f"diverged after {self.state.nit} iterations ({what}); x, y, u are the best finite iterate; "
-            f"use smaller step_size and inner_step_size{leave}",
+            f"{self._advice()}{doubt}",
         )
 
     def _check_value(self) -> None:

@@ -20,7 +20,7 @@ from nbo._vectors import norm
 from nbo.compiled import CompiledProblem
 from nbo.feasible_sets import FeasibleSet
 from nbo.gradient_estimators import new_point
-from nbo.inner_steps import estimate_spectrum
+from nbo.inner_steps import estimate_spectrum, largest_curvature
 from nbo.minibatches import AnyOracles, Data, Kernels, Oracles, SharedOracles
 from nbo.oracles import KINDS, CountedProblem, OracleCounts, sample_sizes
 from nbo.plain_oracles import PlainOracles
@@ -35,6 +35,7 @@ from nbo.sampling import (
     integer_state,
     make_streams,
     seed_of,
+    shuffled,
     validate_batch_size,
 )
 from nbo.schedules import LoopValues, Schedule, validate_schedule, values_between, weight_at
@@ -55,6 +56,9 @@ CHUNK_GROWTH = 8
 #: Epochs of a run whose `max_iter` is left out, and evaluations of one whose `eval_every` is.
 EPOCHS, EVALUATIONS = 10, 20
 
+#: Batches whose curvature an estimated inner step rests on, at most.
+MEASURED_BATCHES = 16
+
 #: Rows that are copied for independent samples of one chunk, at most.
 INDEPENDENT_ROWS = 1 << 16
 
@@ -68,7 +72,7 @@ class StochasticSolver(Solver):
     step_size : float or callable
         alpha of the upper level, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
     inner_step_size : float or callable, optional
-        The step on y and u; left out, 1/lambda_max(H) at the start by 8 Lanczos steps over all samples (counted).
+        The step on y and u; left out, it is estimated at the start from the Hessians of some batches (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default. Defaults are capped at the number of samples.
     batch_sizes : dict, optional
@@ -80,7 +84,8 @@ class StochasticSolver(Solver):
         Iterations between two evaluations of f over all samples (reporting, not counted as the method's); by default
         a twentieth of `max_iter`.
     eval_seconds : float, optional
-        Seconds of solver time after which f is evaluated besides; which iterations these are is not reproducible.
+        Seconds of solver time after which f is evaluated besides; which iterations these are is not reproducible. A
+        twentieth of `max_time` by default.
     """
 
     #: Default sizes that differ from 64.
@@ -173,6 +178,16 @@ class StochasticSolver(Solver):
         OracleCounts
             The exact counts; of PAGE's iterations over minibatches.
         """
+
+    def margin(self) -> float:
+        """Return by how much an estimated inner step falls below 1 over the largest curvature of a batch.
+
+        Returns
+        -------
+        float
+            At least 1.
+        """
+        return 2.0
 
     def shares(self) -> bool:
         """Tell whether one lower batch serves D_y, H u and J u.
@@ -268,7 +283,7 @@ class StochasticSolver(Solver):
                 f"step_size: method {self.name!r} needs one; expected a positive number or a schedule such as "
                 "nbo.schedules.PowerDecay(0.1)"
             )
-        chunk_seconds = min(CHUNK_SECONDS, limits.eval_seconds or np.inf, limits.max_time / 10)
+        chunk_seconds = min(CHUNK_SECONDS, limits.seconds_between, limits.max_time / 10)
         session = StochasticSession(self, problem, start, feasible, random_state, chunk_seconds)
         return session, session.start
 
@@ -364,8 +379,20 @@ class StochasticSession(Session):
             kind = SharedOracles if self._solver.shares() else Oracles
             self._oracles = kind(self._backend.kernels(self._solver.kernels()), self._coming(), streams, counts)
         if self._solver.inner_step_size is None and self._inner is None:
-            model = self._view.lower_model(state.x, state.y)
-            self._inner = 1 / estimate_spectrum(model.hvp, self._view.dim_y, self._view.dtype).largest
+            self._inner = self._estimated_step(state)
+
+    def _estimated_step(self, state: State) -> float:
+        """Return an inner step from the curvature of all samples, or of some batches where these are smaller."""
+        view = self._view
+        used = [s for s in self._streams if s.level == "lower" and s.draws]
+        n, size = used[0].n, min(stream.size for stream in used)
+        if size == n:
+            model = view.lower_model(state.x, state.y)
+            return 1 / estimate_spectrum(model.hvp, view.dim_y, view.dtype).largest
+        order, blocks = shuffled(self._seed, "lower", n), -(-n // size)
+        batches = (order[k * n // blocks : (k + 1) * n // blocks] for k in range(min(blocks, MEASURED_BATCHES)))
+        hvps = (view.batch_hvp(state.x, state.y, batch) for batch in batches)
+        return 1 / (self._solver.margin() * largest_curvature(hvps, view.dim_y, view.dtype))
 
     def _coming(self) -> Data:
         """Return the data that the loop reads; windows of a plain problem go on from the end to the beginning."""
