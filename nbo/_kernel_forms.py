@@ -86,11 +86,12 @@ def _require_form(name: str, kernel: Any, parameters: tuple[str, ...]) -> None:
     if not inspect.isfunction(function):
         raise TypeError(f"{name}: found {type(kernel).__name__}; expected a function, jitted or not")
     expected = f"expected ({', '.join(parameters)})"
-    found = tuple(inspect.signature(function).parameters.values())
+    signature = inspect.signature(function, follow_wrapped=False)
+    found = tuple(signature.parameters.values())
     names = tuple(parameter.name for parameter in found)
     positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in found)
     if not positional or len(found) != len(parameters):
-        raise TypeError(f"{name}: found parameters {inspect.signature(function)}; {expected}")
+        raise TypeError(f"{name}: found parameters {signature}; {expected}")
     if names != parameters and sorted(names) == sorted(parameters):
         raise TypeError(f"{name}: found parameters in the order ({', '.join(names)}); {expected}")
     kinds = {"generator": inspect.isgeneratorfunction, "coroutine": inspect.iscoroutinefunction}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 from collections.abc import Callable, Mapping
@@ -159,7 +160,8 @@ class CompiledProblem(FiniteSumProblem):
         self.compiled_kernels: dict[Any, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"compiled_kernels": {}}  # they can be made again
+        kept = {name: part for name, part in self.__dict__.items() if name != "code"}
+        return kept | {"compiled_kernels": {}}  # both can be made again
 
     @property
     def kernels(self) -> Mapping[str, Callable[..., Any]]:
@@ -231,12 +233,16 @@ class CompiledProblem(FiniteSumProblem):
         from nbo.problems._fingerprint import fingerprint
 
         arrays = (arrays_of(level) for level in self.data)
-        code = hashlib.sha256()
+        return fingerprint(type(self), *itertools.chain(*arrays), self.dim_x, self.dim_y, *self.bounds, self.code)
+
+    @functools.cached_property
+    def code(self) -> str:
+        """A hash of what the kernels do, with globals as they were when the first kernel was called."""
+        digest = hashlib.sha256()
         for name, kernel in sorted(self._kernels.items()):
-            code.update(name.encode())
-            add_function(code, getattr(kernel, "py_func", kernel))
-        settings = self.dim_x, self.dim_y, *self.bounds, code.hexdigest()
-        return fingerprint(type(self), *itertools.chain(*arrays), *settings)
+            digest.update(name.encode())
+            add_function(digest, getattr(kernel, "py_func", kernel))
+        return digest.hexdigest()
 
     def require_faithful(self) -> None:
         """Raise if compiled loops would compute something else than the oracles.

@@ -961,7 +961,10 @@ def test_too_large_steps_diverge(method, step):
     problem = nbo.problems.Quadratic.family(n=5, m=3, kappa=8)
     options = {"step_size": 0.01, "inner_step_size": 0.5} | step
     found = nbo.minimize(problem, np.zeros(3), method=method, max_iter=5000, options=options, random_state=0)
-    assert found.status == "diverged" and "use a smaller step_size, narrower bounds of x or a smaller inner_step_size" in found.message
+    assert (
+        found.status == "diverged"
+        and "use a smaller step_size, narrower bounds of x or a smaller inner_step_size" in found.message
+    )
     assert all(np.isfinite(found[part]).all() for part in "xyu")
     np.testing.assert_array_equal(found.x, found.best.x)
 

@@ -14,6 +14,7 @@ import numba
 import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
 from numba.extending import overload
 
 from nbo._clock import compilation
@@ -211,9 +212,11 @@ def _compile(py_func: Callable[..., Any], signature: tuple[Any, ...], flags: dic
         try:
             dispatcher = numba.njit(cache=cache, **flags)(function)
             dispatcher.compile(signature)
-        except (OSError, RuntimeError) as error:
-            # numba reports a missing location as a bare RuntimeError, and a full disk as an OSError.
-            if not cache or not (isinstance(error, OSError) or "cannot cache" in str(error)):
+        except NumbaError:
+            raise
+        except Exception:
+            # a missing location is a bare RuntimeError, a full disk an OSError, and closures may not be pickled
+            if not cache:
                 raise
         else:
             dispatcher.disable_compile()

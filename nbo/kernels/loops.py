@@ -157,6 +157,7 @@ def kernel(problem: CompiledProblem, name: str, *, checked: bool = False) -> Com
     """
     known = problem.compiled_kernels
     if (name, checked) not in known:
+        _ = problem.code  # globals count as they are now
         given = problem.kernels[name]
         function = getattr(given, "py_func", given)
         options = _FIRST_CLASS | {k: v for k, v in getattr(given, "targetoptions", {}).items() if k in _OPTIONS}
