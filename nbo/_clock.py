@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
 
-class Stopwatch:
-    """Accumulates the wall seconds spent inside ``with`` blocks; nested blocks count once.
+class Stopwatch(threading.local):
+    """Accumulates the wall seconds that a thread spends inside ``with`` blocks; nested blocks count once.
 
     Attributes
     ----------

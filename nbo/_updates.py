@@ -133,7 +133,8 @@ def _move_loop(x, step, direction, feasible):  # type: ignore[no-untyped-def]
     lower, upper = feasible
     for i in range(x.shape[0]):
         value = x[i] - step * direction[i]
-        value = value if np.isfinite(value) else np.nan  # no bound may hide divergence
+        # No bound may hide divergence; np.isfinite is value - value == 0, which reordering makes true for infinities.
+        value = value if abs(value) < np.inf else np.nan
         value = lower[i] if value < lower[i] else value  # comparisons that leave a NaN as it is
         x[i] = upper[i] if value > upper[i] else value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,21 +66,22 @@ def estimate_spectrum(hvp: Product, dim_y: int, dtype: npt.DTypeLike, n_steps: i
     return Spectrum(max(smallest, rounding), largest)
 
 
-def largest_curvature(hvps: Iterable[Product], dim_y: int, dtype: npt.DTypeLike, n_steps: int = 8) -> float:
+def largest_curvature(hvps: Sequence[Product], dim_y: int, dtype: npt.DTypeLike, n_measured: int) -> float:
     """Estimate the largest eigenvalue of several matrices, such as Hessians of minibatches, which may be indefinite.
 
-    Costs min(n_steps, n) products with each.
+    Costs min(8, n) products with each of `n_measured` matrices; where there are more, one product with each tells
+    which ones.
 
     Parameters
     ----------
-    hvps : iterable of callable
+    hvps : sequence of callable
         The products on rows, (k, n) -> (k, n).
     dim_y : int
         n.
     dtype : dtype
         Of the vectors.
-    n_steps : int
-        Lanczos steps.
+    n_measured : int
+        How many matrices to look at more closely.
 
     Returns
     -------
@@ -92,16 +93,22 @@ def largest_curvature(hvps: Iterable[Product], dim_y: int, dtype: npt.DTypeLike,
     CurvatureError
         If it is not positive.
     """
-    largest = max(_ritz_ends(hvp, dim_y, dtype, n_steps)[1] for hvp in hvps)
+    if len(hvps) > n_measured:
+        start = _start(dim_y, dtype)
+        hvps = sorted(hvps, key=lambda hvp: -float(np.linalg.norm(hvp(start))))[:n_measured]
+    largest = max(_ritz_ends(hvp, dim_y, dtype, 8)[1] for hvp in hvps)
     if largest <= 0:
         raise CurvatureError(f"curvature {largest:.3g}")
     return largest
 
 
+def _start(dim_y: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    return np.random.default_rng(0).standard_normal((1, dim_y)).astype(dtype)
+
+
 def _ritz_ends(hvp: Product, dim_y: int, dtype: npt.DTypeLike, n_steps: int) -> tuple[float, float]:
     """Return the smallest Ritz value, and the largest one plus its residual."""
-    start = np.random.default_rng(0).standard_normal((1, dim_y)).astype(dtype)
-    (basis,) = lanczos(hvp, start, n_steps)
+    (basis,) = lanczos(hvp, _start(dim_y, dtype), n_steps)
     values, vectors = np.linalg.eigh(basis.tridiagonal())
     return float(values[0]), float(values[-1] + abs(basis.last * vectors[-1, -1]))
 

@@ -241,6 +241,21 @@ def test_memory_maps_are_not_copied(tmp_path):
     assert np.isfinite(res.fun)
 
 
+def test_the_inner_step_of_a_memory_map_is_that_of_its_batches(tmp_path):
+    """Its rows are not shuffled: here all large ones are in one batch."""
+    A = DATA[0].copy()
+    A[:10] *= 30
+    np.save(tmp_path / "A.npy", A)
+    steps = [
+        nbo.minimize(
+            compiled_logistic(rows, *DATA[1:]), [0.0], method="soba", max_iter=1, random_state=0,
+            options={"step_size": 1e-9, "batch_size": 10},
+        ).chosen["inner_step_size"]
+        for rows in (A, np.load(tmp_path / "A.npy", mmap_mode="r"))
+    ]  # fmt: skip
+    assert steps[1] < 0.7 * steps[0]
+
+
 def test_pickles_and_fingerprints(problem):
     again = pickle.loads(pickle.dumps(problem))
     assert again.fingerprint() == problem.fingerprint() != compiled_logistic(*logistic_data(70, 50, 4, 1)).fingerprint()
@@ -372,6 +387,19 @@ def test_points_of_another_length_are_refused(problem, call, message):
 def test_lists_are_taken_for_points(problem):
     x, y = POINT
     np.testing.assert_array_equal(problem.lower_hvp(list(x), list(y), list(U)), problem.lower_hvp(x, y, U))
+
+
+def far_apart(data, lo, hi, scale, x, y, out):
+    difference = y[0] - y[1] * y[1]
+    out[0] += scale * (hi - lo) if np.isfinite(difference) else 7 * scale * (hi - lo)
+
+
+def test_jitted_kernels_keep_their_arithmetic():
+    """Sums are not reordered unless the author of a jitted kernel allows it."""
+    huge = np.full(4, 1e200)
+    for kernel, expected in ((numba.njit(far_apart), 7.0), (numba.njit(fastmath=False)(far_apart), 7.0)):
+        problem = compiled_logistic(*DATA, kernels=KERNELS | {"upper_value": kernel})
+        assert problem.upper_value(POINT[0], huge) == pytest.approx(expected)
 
 
 OPTIONS = {"step_size": 0.1, "inner_step_size": 0.1, "batch_size": 8}

@@ -353,17 +353,36 @@ def test_the_estimated_inner_step_of_full_batches(problem):
     ],
 )
 def test_the_estimated_inner_step(problem, method, options, size, margin):
-    """The largest curvature of the first 16 blocks, once, however the run is cut into pieces."""
+    """The largest curvature of all blocks, once, however the run is cut into pieces."""
     found = run(problem, method, inner_step_size=None, eval_every=3, **options)
     seen = problem.seen()
     assert (found.counts.lower_hvp, found.samples.lower_hvp) == (seen[0].lower_hvp, seen[1].lower_hvp)
     order, n_blocks = shuffled(seed_of(5), "lower", 61), -(-61 // size)
     largest = 0.0
-    for k in range(min(16, n_blocks)):
+    for k in range(n_blocks):
         rows = order[k * 61 // n_blocks : (k + 1) * 61 // n_blocks]
         H = np.array([problem.lower_hvp(X0, np.zeros(4), row, batch=rows) for row in np.eye(4)])
         largest = max(largest, np.linalg.eigvalsh(H)[-1])
     assert found.chosen["inner_step_size"] == pytest.approx(1 / (margin * largest), rel=1e-9)
+
+
+def test_an_inner_step_for_independent_samples_has_a_margin(problem):
+    """A batch of n with replacement is not the sample."""
+    full, most = (
+        run(problem, "soba", inner_step_size=None, batch_sizes={"B2": size}, sampler="iid") for size in ("full", 60)
+    )
+    steps = full.chosen["inner_step_size"], most.chosen["inner_step_size"]
+    assert 0.5 < steps[0] / steps[1] < 2
+
+
+def test_one_large_row_is_found_among_many_batches():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((3000, 4))
+    A[17] *= 50
+    problem = PlainLogistic(A, np.sign(A[:, 0] + 0.1), A[:50], np.sign(A[:50, 0] + 0.1))
+    found = run(problem, "saba", inner_step_size=None, batch_size=20, max_iter=2)
+    assert found.samples.lower_hvp == problem.seen()[1].lower_hvp
+    assert found.chosen["inner_step_size"] < 2 / (A[17] @ A[17] / 20 / 4)
 
 
 @pytest.mark.parametrize("batch_size", [4, 16])

@@ -157,7 +157,7 @@ def compiled(py_func: Callable[..., Any], signature: tuple[Any, ...], **flags: A
     key = (_identity(py_func), signature, tuple(sorted((name, repr(value)) for name, value in flags.items())))
     dispatcher = _dispatchers.get(key)
     if dispatcher is None:
-        with _lock, compilation:
+        with compilation, _lock:
             if key not in _dispatchers:
                 _dispatchers[key] = _compile(py_func, signature, FLAGS | flags)
             dispatcher = _dispatchers[key]

@@ -160,7 +160,7 @@ def kernel(problem: CompiledProblem, name: str, *, checked: bool = False) -> Com
         _ = problem.code  # globals count as they are now
         given = problem.kernels[name]
         function = getattr(given, "py_func", given)
-        options = _FIRST_CLASS | {k: v for k, v in getattr(given, "targetoptions", {}).items() if k in _OPTIONS}
+        options = _FIRST_CLASS | _own_options(given)
         kinds: Any = signature(name, type_of(problem.data), problem.dtype)
         try:
             dispatcher = compiled(function, kinds, **(options | {"boundscheck": True} if checked else options))
@@ -170,6 +170,14 @@ def kernel(problem: CompiledProblem, name: str, *, checked: bool = False) -> Com
         dtypes = [as_dtype(k.dtype) for k in kinds[4:]]
         known[name, checked] = CompiledKernel(dispatcher, entry_point(dispatcher, kinds), dtypes)
     return known[name, checked]
+
+
+def _own_options(given: Any) -> dict[str, Any]:
+    """Return the options of a function that its author jitted, numba's defaults among them; else none."""
+    options = getattr(given, "targetoptions", None)
+    if options is None:
+        return {}
+    return {"fastmath": False, "error_model": "python"} | {k: v for k, v in options.items() if k in _OPTIONS}
 
 
 def _gist(error: Exception) -> str:

@@ -24,7 +24,7 @@ from nbo.inner_steps import estimate_spectrum, largest_curvature
 from nbo.minibatches import AnyOracles, Data, Kernels, Oracles, SharedOracles
 from nbo.oracles import KINDS, CountedProblem, OracleCounts, sample_sizes
 from nbo.plain_oracles import PlainOracles
-from nbo.problem import BilevelProblem
+from nbo.problem import BilevelProblem, FiniteSumProblem
 from nbo.sampling import (
     IID,
     SAMPLERS,
@@ -56,8 +56,8 @@ CHUNK_GROWTH = 8
 #: Epochs of a run whose `max_iter` is left out, and evaluations of one whose `eval_every` is.
 EPOCHS, EVALUATIONS = 10, 20
 
-#: Batches whose curvature an estimated inner step rests on, at most.
-MEASURED_BATCHES = 16
+#: Batches that an estimated inner step looks at by one product each, and by several where that was large, at most.
+SCREENED_BATCHES, MEASURED_BATCHES = 1024, 16
 
 #: Rows that are copied for independent samples of one chunk, at most.
 INDEPENDENT_ROWS = 1 << 16
@@ -85,7 +85,7 @@ class StochasticSolver(Solver):
         a twentieth of `max_iter`.
     eval_seconds : float, optional
         Seconds of solver time after which f is evaluated besides; which iterations these are is not reproducible. A
-        twentieth of `max_time` by default.
+        twentieth of `max_time` by default, at least 0.05.
     """
 
     #: Default sizes that differ from 64.
@@ -283,7 +283,7 @@ class StochasticSolver(Solver):
                 f"step_size: method {self.name!r} needs one; expected a positive number or a schedule such as "
                 "nbo.schedules.PowerDecay(0.1)"
             )
-        chunk_seconds = min(CHUNK_SECONDS, limits.seconds_between, limits.max_time / 10)
+        chunk_seconds = min(CHUNK_SECONDS, limits.seconds_between / 2, limits.max_time / 10)
         session = StochasticSession(self, problem, start, feasible, random_state, chunk_seconds)
         return session, session.start
 
@@ -382,17 +382,18 @@ class StochasticSession(Session):
             self._inner = self._estimated_step(state)
 
     def _estimated_step(self, state: State) -> float:
-        """Return an inner step from the curvature of all samples, or of some batches where these are smaller."""
+        """Return an inner step from the curvature of all samples, or of batches where these are others."""
         view = self._view
         used = [s for s in self._streams if s.level == "lower" and s.draws]
         n, size = used[0].n, min(stream.size for stream in used)
-        if size == n:
+        if not isinstance(view.problem, FiniteSumProblem) or (size == n and self._kind != IID):
             model = view.lower_model(state.x, state.y)
             return 1 / estimate_spectrum(model.hvp, view.dim_y, view.dtype).largest
-        order, blocks = shuffled(self._seed, "lower", n), -(-n // size)
-        batches = (order[k * n // blocks : (k + 1) * n // blocks] for k in range(min(blocks, MEASURED_BATCHES)))
-        hvps = (view.batch_hvp(state.x, state.y, batch) for batch in batches)
-        return 1 / (self._solver.margin() * largest_curvature(hvps, view.dim_y, view.dtype))
+        order = shuffled(self._seed, "lower", n) if self._kind == IID else self._stored.lower[-1]
+        blocks = -(-n // size)
+        batches = (order[k * n // blocks : (k + 1) * n // blocks] for k in range(min(blocks, SCREENED_BATCHES)))
+        hvps = [view.batch_hvp(state.x, state.y, batch) for batch in batches]
+        return 1 / (self._solver.margin() * largest_curvature(hvps, view.dim_y, view.dtype, MEASURED_BATCHES))
 
     def _coming(self) -> Data:
         """Return the data that the loop reads; windows of a plain problem go on from the end to the beginning."""

@@ -101,7 +101,7 @@ class AmIGOSGD(StochasticSolver):
     step_size : float or callable
         alpha, or a schedule k -> alpha; constant in that paper.
     inner_step_size : float or callable, optional
-        rho, for y and u; left out, 1/(2 L) with L the largest curvature at the start of up to 16 batches (counted).
+        rho, for y and u; left out, 1/(2 L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default, capped at the number of samples.
     batch_sizes : dict, optional

@@ -129,7 +129,7 @@ class StochasticNewton(StochasticSolver):
     step_size : float or callable
         alpha, or a schedule k -> alpha.
     inner_step_size : float or callable, optional
-        gamma; left out, 1/((T + 2) L) with L the largest curvature at the start of up to 16 batches (counted).
+        gamma; left out, 1/((T + 2) L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default.
     batch_sizes : dict, optional
@@ -335,7 +335,7 @@ class NSBOSGD(_Sgd, _InnerSteps):
     step_size : float or callable
         alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
     inner_step_size : float or callable, optional
-        gamma; left out, 1/((T + 2) L) with L the largest curvature at the start of up to 16 batches (counted).
+        gamma; left out, 1/((T + 2) L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64, of "B2" 256 (paper, appendix C.2), by default, capped at the number of samples.
     batch_sizes : dict, optional
@@ -371,7 +371,7 @@ class NSBOSAGA(_Saga, _InnerSteps):
     step_size : float or callable
         alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
     inner_step_size : float or callable, optional
-        gamma; left out, 1/((T + 2) L) with L the largest curvature at the start of up to 16 batches (counted).
+        gamma; left out, 1/((T + 2) L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default, capped at the number of samples.
     batch_sizes : dict, optional
@@ -408,7 +408,7 @@ class MANSBOSAGA(_Averaged, _Saga, _InnerSteps):
     step_size : float or callable
         alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
     inner_step_size : float or callable, optional
-        gamma; left out, 1/((T + 2) L) with L the largest curvature at the start of up to 16 batches (counted).
+        gamma; left out, 1/((T + 2) L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default, capped at the number of samples.
     batch_sizes : dict, optional
@@ -449,7 +449,7 @@ class NSBOSTORM(_Storm, _InnerSteps):
     step_size : float or callable
         alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
     inner_step_size : float or callable, optional
-        gamma; left out, 1/((T + 2) L) with L the largest curvature at the start of up to 16 batches (counted).
+        gamma; left out, 1/((T + 2) L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default, capped at the number of samples.
     batch_sizes : dict, optional
@@ -486,7 +486,7 @@ class NSBOPAGE(_Page, _InnerSteps):
     step_size : float or callable
         alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
     inner_step_size : float or callable, optional
-        gamma; left out, 1/((T + 2) L) with L the largest curvature at the start of up to 16 batches (counted).
+        gamma; left out, 1/((T + 2) L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default, capped at the number of samples.
     batch_sizes : dict, optional
@@ -525,7 +525,7 @@ class SOBA(_Sgd):
         3/5 for alpha
         and 2/5 for rho, the public benchmark's 1/2 for both.
     inner_step_size : float or callable, optional
-        rho; left out, 1/(2 L) with L the largest curvature at the start of up to 16 batches (counted).
+        rho; left out, 1/(2 L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default, capped at the number of samples.
     batch_sizes : dict, optional
@@ -559,7 +559,7 @@ class SABA(_Saga):
     step_size : float or callable
         alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
     inner_step_size : float or callable, optional
-        rho; left out, 1/(2 L) with L the largest curvature at the start of up to 16 batches (counted).
+        rho; left out, 1/(2 L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default, capped at the number of samples.
     batch_sizes : dict, optional
@@ -595,7 +595,7 @@ class MASABA(_Averaged, _Saga):
     step_size : float or callable
         alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
     inner_step_size : float or callable, optional
-        rho; left out, 1/(2 L) with L the largest curvature at the start of up to 16 batches (counted).
+        rho; left out, 1/(2 L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default, capped at the number of samples.
     batch_sizes : dict, optional
@@ -636,7 +636,7 @@ class SPABA(_Page):
     step_size : float or callable
         alpha, or a schedule k -> alpha such as `nbo.schedules.PowerDecay`.
     inner_step_size : float or callable, optional
-        rho; left out, 1/(2 L) with L the largest curvature at the start of up to 16 batches (counted).
+        rho; left out, 1/(2 L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
         The size of every batch; 64 by default, capped at the number of samples.
     batch_sizes : dict, optional

@@ -13,6 +13,9 @@ from reference_kernels import compiled_logistic
 from reference_problems import STOCHASTIC, PlainLogistic, logistic_data
 
 import nbo
+from nbo._updates import _move_loop
+from nbo.kernels.engine import compiled
+from nbo.kernels.loops import type_of
 
 TESTS = Path(__file__).resolve().parents[1]
 DATA = logistic_data(150, 90, 5)
@@ -77,6 +80,15 @@ def test_schedules_are_the_same_compiled_and_plain():
     for schedule in (nbo.schedules.PowerDecay(0.8, 0.4), lambda k: 0.8 / (k + 1) ** 0.4):
         runs = [run(p, "soba", step_size=schedule, inner_step_size=schedule) for p in (compiled, plain)]
         assert_same(*runs, 1e-12)
+
+
+@pytest.mark.parametrize("direction", [np.inf, -np.inf, np.nan, 1e308, -1e308])
+def test_compiled_moves_show_what_is_not_finite(direction):
+    """With the flags of loops, which let the compiler reorder sums."""
+    x, bounds = np.zeros(1), (np.full(1, -3.0), np.full(1, 3.0))
+    arguments = x, 10.0, np.full(1, direction), bounds
+    compiled(_move_loop, tuple(type_of(a) for a in arguments))(*arguments)
+    assert np.isnan(x)
 
 
 def test_a_result_tells_compilation_apart():
