@@ -94,7 +94,7 @@ _MODULES = ("checkpoints", "datasets", "plotting", "tuning")
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs `scipy.optimize` when it is first asked for: that package takes longer than all the rest."""
+    """Import on demand what takes longer than all the rest, such as whatever needs `scipy.optimize`."""
     if name == "BilevelResult":
         from nbo.result import BilevelResult
 

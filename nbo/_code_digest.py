@@ -7,7 +7,7 @@ import enum
 import pickle
 import types
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,22 @@ def add_function(digest: Any, function: Any, sources: Sources = _itself) -> None
     _add_function(_Shared(digest, sources), function)
 
 
+def options_text(options: Mapping[str, Any]) -> str:
+    """Return options of ``numba.njit`` as a text that is the same in every process.
+
+    Parameters
+    ----------
+    options : mapping
+        By name; sets have no order.
+
+    Returns
+    -------
+    str
+        The text.
+    """
+    return repr(sorted((name, sorted(v) if isinstance(v, set) else v) for name, v in options.items()))
+
+
 def _add_function(shared: _Shared, function: Any) -> None:
     if not shared.is_new(id(function)):
         return
@@ -119,7 +135,7 @@ def _source_of_jitted(shared: _Shared, value: Any) -> Any:
     """Hash the options of a jitted function and return its Python function, as of an intrinsic; else the object."""
     options = getattr(value, "targetoptions", None)
     if isinstance(options, dict):
-        shared.add(repr(sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in options.items())))
+        shared.add(options_text(options))
     jitted = getattr(value, "_dispatcher", value)
     found = (getattr(jitted, name, None) for name in ("py_func", "_defn", "__wrapped__"))
     return next((source for source in found if isinstance(source, types.FunctionType)), value)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from nbo._validation import require_consistent, require_finite, require_unmasked
+from nbo._validation import as_csr, require_finite, require_unmasked
 
 Array = npt.NDArray[Any]
 
@@ -55,11 +55,7 @@ def level_parts(name: str, parts: Any) -> tuple[int, tuple[Any, ...]]:
 def _part(name: str, part: Any) -> Any:
     require_unmasked(name, part)
     if sp.issparse(part):
-        if part.ndim != 2:
-            raise ValueError(f"{name}: found a sparse array of shape {part.shape}; expected two dimensions")
-        if part.format in ("csr", "csc"):
-            require_consistent(name, part)
-        matrix = part.tocsr()
+        matrix = as_csr(name, part, "two dimensions")
         values = _numbers(f"{name} (stored values)", matrix.data)
         return values, _unsigned(matrix.indices), _unsigned(matrix.indptr)
     array = np.asarray(part)

@@ -227,7 +227,16 @@ def validate_random_state(random_state: Any) -> None:
         raise type(error)(f"{error}, None or a numpy.random.Generator") from None
 
 
-def require_consistent(name: str, A: Any) -> None:
+def as_csr(name: str, A: Any, wanted: str) -> Any:
+    """Return a sparse matrix by rows, sharing memory where possible; raise unless it is consistent."""
+    if A.ndim != 2:
+        raise ValueError(f"{name}: found a sparse array of shape {A.shape}; expected {wanted}")
+    if A.format in ("csr", "csc"):
+        _require_consistent(name, A)
+    return A.tocsr()
+
+
+def _require_consistent(name: str, A: Any) -> None:
     """Raise unless the index arrays of a CSR or CSC matrix fit together: compiled code follows them blindly."""
     major, minor = A.shape if A.format == "csr" else A.shape[::-1]
     indptr, indices = A.indptr, A.indices

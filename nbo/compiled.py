@@ -256,7 +256,7 @@ class CompiledProblem(FiniteSumProblem):
         for name in (*KERNELS, "lower_model"):
             owner = next((c for c in type(self).__mro__ if name in vars(c)), CompiledProblem)
             declared = owner is CompiledProblem or name in vars(owner).get("faster_oracles", ())
-            if name in vars(self) or not (declared or name == "lower_grad_y_and_hvp"):
+            if name in vars(self) or not declared:
                 raise ValueError(
                     f"problem: {owner.__name__} overrides {name}, which compiled loops would not call; expected other "
                     f"kernels, or {name!r} in faster_oracles of {owner.__name__} if both compute the same"

@@ -95,21 +95,9 @@ class BilevelResult(OptimizeResult):
         write(path, checkpoint())
 
     def __repr__(self) -> str:
-        shown = (
-            "message",
-            "status",
-            "method",
-            "nit",
-            "fun",
-            "hypergrad_norm",
-            "x",
-            "seconds",
-            "counts",
-            "chosen",
-            "history",
-        )
+        shown = ["message", "status", "method", "nit", "fun", "hypergrad_norm", "x", "seconds", "counts", "history"]
+        if self.get("chosen"):
+            shown.insert(-1, "chosen")
         with np.printoptions(threshold=6, edgeitems=3, precision=6):
-            lines = [
-                f"{name:>14}: {self[name]!s}" for name in shown if name in self and (name != "chosen" or self.chosen)
-            ]
+            lines = [f"{name:>14}: {self[name]!s}" for name in shown if name in self]
         return "\n".join(lines)

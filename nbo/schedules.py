@@ -35,8 +35,7 @@ def validate_schedule(name: str, schedule: Any) -> None:
     TypeError, ValueError
         If it is neither.
     """
-    if isinstance(schedule, type):
-        raise TypeError(f"{name}: found the class {schedule.__name__}; expected an object such as PowerDecay(0.1)")
+    _require_object(name, schedule, "PowerDecay(0.1)")
     if not callable(schedule):
         real(name, schedule, positive=True)
 
@@ -231,8 +230,7 @@ def validate_weight(name: str, weight: Any) -> None:
     TypeError, ValueError
         If it is neither.
     """
-    if isinstance(weight, type):
-        raise TypeError(f"{name}: found the class {weight.__name__}; expected an object such as PowerDecay(0.9)")
+    _require_object(name, weight, "PowerDecay(0.9)")
     largest = weight.scale if type(weight) is PowerDecay else weight
     if not callable(largest):
         fraction(name, largest)
@@ -261,6 +259,12 @@ def weight_at(name: str, weight: Schedule, k: int) -> float:
         If a callable returns what is no such number.
     """
     return fraction(f"{name} (the schedule at k = {k})", _number_at(name, weight, k))
+
+
+def _require_object(name: str, schedule: Any, example: str) -> None:
+    """Raise if a class was given, which is callable as well."""
+    if isinstance(schedule, type):
+        raise TypeError(f"{name}: found the class {schedule.__name__}; expected an object such as {example}")
 
 
 def _number_at(name: str, schedule: Schedule, k: int) -> Any:

@@ -58,7 +58,7 @@ CASES = (
     Case("amigo-sgd, 10 + 10", "amigo-sgd", {}, microseconds=32.0),
 )
 
-#: One of each loop and estimator that every run compiles anyway.
+#: A single loop and one with inner steps, which share their compiled code.
 QUICK_CASES = (CASES[0], CASES[4])
 
 STEPS = {"step_size": 0.1, "inner_step_size": 0.1}

@@ -18,7 +18,7 @@ from numba.core.errors import NumbaError
 from numba.extending import overload
 
 from nbo._clock import compilation
-from nbo._code_digest import add_function
+from nbo._code_digest import add_function, options_text
 from nbo._dual import MARKED, Choice, Dual
 
 #: Full fast-math would let the compiler assume that no value is NaN or infinite and so hide divergence.
@@ -154,12 +154,13 @@ def compiled(py_func: Callable[..., Any], signature: tuple[Any, ...], **flags: A
     """
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return py_func
-    key = (_identity(py_func), signature, tuple(sorted((name, repr(value)) for name, value in flags.items())))
+    identity = _identity(py_func)
+    key = identity, signature, options_text(flags)
     dispatcher = _dispatchers.get(key)
     if dispatcher is None:
         with compilation, _lock:
             if key not in _dispatchers:
-                _dispatchers[key] = _compile(py_func, signature, FLAGS | flags)
+                _dispatchers[key] = _compile(py_func, identity, signature, FLAGS | flags)
             dispatcher = _dispatchers[key]
     return dispatcher
 
@@ -187,12 +188,13 @@ _linked: dict[Any, Dual | Choice] = {}
 
 def _link() -> None:
     """Tell numba the compiled forms of the marked functions that it does not know yet."""
-    for marked in MARKED[len(_linked) :]:
-        _linked[marked.plain] = marked
-        if isinstance(marked, Dual):
-            _overload(marked.plain, lambda *kinds, _source=marked.compiled: _source)
-        else:
-            _overload(marked.plain, lambda *kinds, _table=marked.table: _table[kinds[0].instance_class])
+    with _lock:
+        for marked in MARKED[len(_linked) :]:
+            _linked[marked.plain] = marked
+            if isinstance(marked, Dual):
+                _overload(marked.plain, lambda *kinds, _source=marked.compiled: _source)
+            else:
+                _overload(marked.plain, lambda *kinds, _table=marked.table: _table[kinds[0].instance_class])
 
 
 def _overload(plain: Callable[..., Any], choose: Callable[..., Callable[..., Any]]) -> None:
@@ -204,10 +206,11 @@ def _overload(plain: Callable[..., Any], choose: Callable[..., Callable[..., Any
     overload(plain, jit_options=INNER_FLAGS, strict=False)(resolve)  # type: ignore[arg-type]
 
 
-def _compile(py_func: Callable[..., Any], signature: tuple[Any, ...], flags: dict[str, Any]) -> Dispatcher:
+def _compile(
+    py_func: Callable[..., Any], identity: bytes, signature: tuple[Any, ...], flags: dict[str, Any]
+) -> Dispatcher:
     """Compile or load; a cache location that cannot be written costs the cache and nothing else."""
-    _link()
-    function = _renamed(py_func, signature, flags)
+    function = _renamed(py_func, identity, signature, flags)
     for cache in (True, False):
         try:
             dispatcher = numba.njit(cache=cache, **flags)(function)
@@ -224,25 +227,32 @@ def _compile(py_func: Callable[..., Any], signature: tuple[Any, ...], flags: dic
     raise AssertionError("unreachable")
 
 
-def _identity(py_func: Any) -> Any:
-    """Return what tells functions apart: from outside this package by what they do, since names may be redefined."""
-    if (py_func.__module__ or "").partition(".")[0] == __package__.partition(".")[0]:
-        return py_func
+def _identity(py_func: Any) -> bytes:
+    """Return a hash of the name and the doings of a function, once for those of this package.
+
+    The names that others reach may be bound anew, as when a cell of a notebook is run again.
+    """
+    own = (py_func.__module__ or "").partition(".")[0] == __package__.partition(".")[0]
+    return _own_identity(py_func) if own else _present_identity(py_func)
+
+
+def _present_identity(py_func: Any) -> bytes:
     _link()
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(f"{py_func.__module__}.{py_func.__qualname__}".encode())
     add_function(digest, py_func, _sources)
-    return py_func.__module__, py_func.__qualname__, digest.hexdigest()
+    return digest.digest()
 
 
-def _renamed(py_func: Any, signature: tuple[Any, ...], flags: dict[str, Any]) -> pytypes.FunctionType:
+_own_identity = functools.cache(_present_identity)
+
+
+def _renamed(py_func: Any, identity: bytes, signature: tuple[Any, ...], flags: dict[str, Any]) -> pytypes.FunctionType:
     """Copy a function under a qualified name that no other code, signature or set of flags shares.
 
     numba keys its cache files by that name. Two processes that compile one name for two signatures would
     overwrite each other's index, and a name whose helpers have changed would load code that is out of date.
     """
-    flag_text = repr(sorted((name, sorted(v) if isinstance(v, set) else v) for name, v in flags.items()))
-    digest = hashlib.sha256(repr(signature).encode() + flag_text.encode() + _sources_digest())
-    add_function(digest, py_func, _sources)
+    digest = hashlib.sha256(repr(signature).encode() + options_text(flags).encode() + _sources_digest() + identity)
     copy = pytypes.FunctionType(
         py_func.__code__, py_func.__globals__, py_func.__name__, py_func.__defaults__, py_func.__closure__
     )

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from nbo._validation import require_consistent, require_finite, require_unmasked
+from nbo._validation import as_csr, require_finite, require_unmasked
 
 Array = npt.NDArray[Any]
 Batch = slice | npt.ArrayLike | None
@@ -39,11 +39,7 @@ def design_matrix(name: str, A: Any) -> Any:
     wanted = "a real matrix with samples in rows (dense array or SciPy sparse)"
     require_unmasked(name, A)
     if sp.issparse(A):
-        if A.ndim != 2:
-            raise ValueError(f"{name}: found a sparse array of shape {A.shape}; expected {wanted}")
-        if A.format in ("csr", "csc"):
-            require_consistent(name, A)
-        matrix = A.tocsr()
+        matrix = as_csr(name, A, wanted)
         matrix = _retyped(matrix, _float_type(name, matrix.dtype, wanted))
         values = matrix.data
     else:

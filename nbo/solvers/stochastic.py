@@ -31,6 +31,7 @@ from nbo.sampling import (
     WINDOW,
     Stream,
     batch_size,
+    block_of,
     independent_rows,
     integer_state,
     make_streams,
@@ -384,15 +385,17 @@ class StochasticSession(Session):
     def _estimated_step(self, state: State) -> float:
         """Return an inner step from the curvature of all samples, or of batches where these are others."""
         view = self._view
-        used = [s for s in self._streams if s.level == "lower" and s.draws]
-        n, size = used[0].n, min(stream.size for stream in used)
+        used = (role for role, stream in enumerate(self._streams) if stream.level == "lower" and stream.draws)
+        role = min(used, key=lambda role: self._streams[role].size)
+        n, size = self._streams[role].n, self._streams[role].size
         if not isinstance(view.problem, FiniteSumProblem) or (size == n and self._kind != IID):
             model = view.lower_model(state.x, state.y)
             return 1 / estimate_spectrum(model.hvp, view.dim_y, view.dtype).largest
         order = shuffled(self._seed, "lower", n) if self._kind == IID else self._stored.lower[-1]
-        blocks = -(-n // size)
-        batches = (order[k * n // blocks : (k + 1) * n // blocks] for k in range(min(blocks, SCREENED_BATCHES)))
-        hvps = [view.batch_hvp(state.x, state.y, batch) for batch in batches]
+        assert self._oracles is not None
+        count = min(self._streams[role].blocks, SCREENED_BATCHES)
+        blocks = [block_of(self._oracles.streams, role, k) for k in range(count)]
+        hvps = [view.batch_hvp(state.x, state.y, order[block.lo : block.hi]) for block in blocks]
         return 1 / (self._solver.margin() * largest_curvature(hvps, view.dim_y, view.dtype, MEASURED_BATCHES))
 
     def _coming(self) -> Data:
