@@ -389,7 +389,9 @@ def _flat(oracle: Callable[..., Any], **batch: Any) -> Array:
 
 
 def _relative(found: Array, expected: Array) -> float:
-    return float(np.linalg.norm(found - expected)) / max(float(np.linalg.norm(expected)), 1e-300)
+    """Return a relative error; infinity where it is no number, which no comparison would find too large."""
+    error = float(np.linalg.norm(found - expected)) / max(float(np.linalg.norm(expected)), 1e-300)
+    return np.inf if np.isnan(error) else error
 
 
 def _number(value: Any) -> tuple[float, float]:

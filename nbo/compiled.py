@@ -292,7 +292,7 @@ class CompiledProblem(FiniteSumProblem):
             twice = call_kernel(self, name, self.data, size // 3, size, 2 / size, arguments, filled=1.0)
             for found, part in zip(twice, once, strict=True):
                 error = float(np.linalg.norm(found - 1 - 2 * part)) / float(1 + 2 * np.linalg.norm(part))
-                worst = max(worst, (error, name))
+                worst = max(worst, (np.inf if np.isnan(error) else error, name))
         return worst
 
     def call_over_all_samples(self, name: str, x: Array, y: Array, v: Array, *, checked: bool = False) -> list[Array]:

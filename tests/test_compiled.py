@@ -318,6 +318,25 @@ def test_the_check_reports_a_kernel_that_does_not_compile_once():
     assert not report
 
 
+def test_the_check_finds_kernels_that_give_nan():
+    """Where an oracle of the class's own hides them from all other checks."""
+
+    def lower_jvp(data, lo, hi, scale, x, y, u, out):
+        out[0] += np.nan
+
+    class Own(nbo.CompiledProblem):
+        faster_oracles = ("lower_jvp",)
+
+        def lower_jvp(self, x, y, u, batch=None):
+            return np.exp(x) * (y @ u)
+
+    kernels = KERNELS | {"lower_jvp": lower_jvp}
+    report = nbo.check_problem(Own(lower=DATA[:2], upper=DATA[2:], kernels=kernels, dim_x=1, dim_y=4), *POINT)
+    failed = {c.name: c.detail for c in report.checks if not c.passed}
+    assert set(failed) == {"kernels add to their outputs", "kernels are the oracles"}
+    assert all("lower_jvp" in detail for detail in failed.values())
+
+
 def returns_a_number(data, lo, hi, scale, x, y, out):
     out[0] += 1.0
     return out[0]
