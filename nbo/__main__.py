@@ -226,7 +226,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     from nbo.tuning import outputs
 
     try:
-        dataset = datasets.load(arguments.data, arguments.target)
+        dataset = datasets.read_binary(arguments.data, arguments.target)
         folder = arguments.out or Path(f"nbo-tune-{dataset.name}")
         with outputs.ResultFolder(folder, force=arguments.force) as place:
             report = _tuned(dataset, arguments)
@@ -250,7 +250,7 @@ def _import_all() -> None:
         import sklearn.linear_model
         import sklearn.model_selection  # noqa: F401
 
-        import nbo.kernels.logistic
+        import nbo.kernels.linear_models
         import nbo.tuning.outputs  # noqa: F401
 
 

@@ -8,24 +8,33 @@ from typing import Any, NamedTuple
 
 
 class KernelForm(NamedTuple):
-    """What follows (data, lo, hi, scale, x, y) among the parameters of a kernel.
+    """What follows (data, lo, hi, scale) among the parameters of a kernel.
 
     Attributes
     ----------
     directions : tuple of str
         ``"u"``, one direction, or ``"V"``, a block of them.
     outputs : tuple of str
-        What each output is shaped like: ``"value"``, ``"x"``, ``"y"``, ``"V"``, or ``"pair"``, two rows like y.
+        What each output is shaped like: ``"value"``, ``"x"``, ``"samples"`` (like x, or with an entry for each row
+        where x has one for each sample), ``"y"``, ``"V"``, ``"pair"``, two rows like y, or ``"curvatures"``.
+    point : tuple of str
+        What comes before the directions.
     """
 
     directions: tuple[str, ...]
     outputs: tuple[str, ...]
+    point: tuple[str, ...] = ("x", "y")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the arrays that are read."""
+        return (*self.point, *self.directions)
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of all parameters, in order."""
         outputs = ("out",) if len(self.outputs) == 1 else tuple(f"out_{output}" for output in self.outputs)
-        return ("data", "lo", "hi", "scale", "x", "y", *self.directions, *outputs)
+        return ("data", "lo", "hi", "scale", *self.inputs, *outputs)
 
 
 #: The forms of all kernels.
@@ -34,16 +43,25 @@ KERNELS = {
     "lower_grad_y": KernelForm((), ("y",)),
     "lower_hvp": KernelForm(("V",), ("V",)),
     "lower_grad_y_and_hvp": KernelForm(("u",), ("pair",)),
-    "lower_jvp": KernelForm(("u",), ("x",)),
+    "lower_jvp": KernelForm(("u",), ("samples",)),
     "upper_value": KernelForm((), ("value",)),
     "upper_grad": KernelForm((), ("x", "y")),
-    "lower_grad_x": KernelForm((), ("x",)),
+    "lower_grad_x": KernelForm((), ("samples",)),
     "upper_hvp": KernelForm(("V",), ("V",)),
     "upper_jvp": KernelForm(("u",), ("x",)),
+    "lower_pass": KernelForm(("V",), ("y", "V", "curvatures")),
+    "lower_parts": KernelForm(("u",), ("pair", "samples")),
+    "lower_kept_hvp": KernelForm(("V",), ("V",), point=("x", "curvatures")),
 }
 
-#: Those that a problem may lack.
-OPTIONAL_KERNELS = ("lower_grad_x", "upper_hvp", "upper_jvp")
+#: Those that are oracles which a problem may lack.
+OPTIONAL_ORACLES = ("lower_grad_x", "upper_hvp", "upper_jvp")
+
+#: Those that share work between products over all samples.
+KEEPING = ("lower_pass", "lower_kept_hvp")
+
+#: All that a problem may lack; the last one is the two for H u and J u at once.
+OPTIONAL_KERNELS = (*OPTIONAL_ORACLES, *KEEPING, "lower_parts")
 
 
 def checked_kernels(kernels: Any) -> dict[str, Callable[..., Any]]:
@@ -75,6 +93,9 @@ def checked_kernels(kernels: Any) -> dict[str, Callable[..., Any]]:
             f"kernels: missing {', '.join(missing)}; a compiled problem needs all of them (or subclass "
             "FiniteSumProblem, whose methods are plain NumPy)"
         )
+    halves = [name for name in KEEPING if name in kernels]
+    if len(halves) == 1:
+        raise ValueError(f"kernels: found {halves[0]} alone; expected {' and '.join(KEEPING)}, or neither")
     for name, kernel in kernels.items():
         _require_form(f"kernels[{name!r}]", kernel, KERNELS[name].parameters)
     return dict(kernels)

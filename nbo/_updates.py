@@ -145,3 +145,60 @@ def move(x: Array, step: float, direction: Array, feasible: Any) -> None:
     moved = x - step * direction
     x[:] = feasible(moved)
     x[~np.isfinite(moved)] = np.nan  # no bound may hide divergence
+
+
+def _add_at_loop(target, rows, lo, hi, source):  # type: ignore[no-untyped-def]
+    for i in range(lo, hi):
+        target[rows[i]] += source[i - lo]
+
+
+@dual(compiled=_add_at_loop)
+def add_at(target: Array, rows: Array, lo: int, hi: int, source: Array) -> None:
+    """Do target[rows[i]] <- target[rows[i]] + source[i - lo] for lo <= i < hi, one after the other."""
+    np.add.at(target, rows[lo:hi], source[: hi - lo])
+
+
+def _replace_at_loop(estimate, row, mean, n_rows, rows, lo, hi, new):  # type: ignore[no-untyped-def]
+    share = 1.0 / n_rows
+    for j in range(estimate.shape[0]):
+        estimate[j] = mean[j]
+    for i in range(lo, hi):
+        j, old = rows[i], row[i]
+        row[i] = new[i - lo]
+        change = np.float64(row[i]) - np.float64(old)
+        estimate[j] += change
+        mean[j] += share * change
+
+
+@dual(compiled=_replace_at_loop)
+def replace_at(
+    estimate: Array, row: Array, mean: Array, n_rows: int, rows: Array, lo: int, hi: int, new: Array
+) -> None:
+    """Do `replace` for a row that is zero outside of rows[lo:hi], of which `row` and `new` hold these entries alone."""
+    estimate[:] = mean
+    old = row[lo:hi].astype(mean.dtype)
+    row[lo:hi] = new[: hi - lo]
+    change = row[lo:hi] - old
+    estimate[rows[lo:hi]] += change
+    mean[rows[lo:hi]] += change / float(n_rows)
+
+
+def _move_at_loop(x, step, direction, rows, count, feasible):  # type: ignore[no-untyped-def]
+    lower, upper = feasible
+    for i in range(count):
+        x[rows[i]] -= step * direction[i]
+    for i in range(count):
+        j = rows[i]
+        value = x[j] if abs(x[j]) < np.inf else np.nan
+        value = lower[j] if value < lower[j] else value
+        x[j] = upper[j] if value > upper[j] else value
+
+
+@dual(compiled=_move_at_loop)
+def move_at(x: Array, step: float, direction: Array, rows: Array, count: int, feasible: Any) -> None:
+    """Do `move` for a direction that is zero outside of rows[:count], of which it has one entry each."""
+    touched = rows[:count]
+    np.subtract.at(x, touched, step * direction[:count])
+    moved = x[touched]
+    x[touched] = feasible(x)[touched]
+    x[touched[~np.isfinite(moved)]] = np.nan  # no bound may hide divergence

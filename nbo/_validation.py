@@ -59,7 +59,14 @@ def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def _real_array(name: str, value: Any, wanted: str) -> npt.NDArray[Any]:
+def flag(name: str, value: Any) -> bool:
+    """Return `value` as a bool."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: found {value!r}; expected True or False")
+    return bool(value)
+
+
+def real_array(name: str, value: Any, wanted: str) -> npt.NDArray[Any]:
     """Return `value` as an array of real numbers, which may share its memory."""
     require_unmasked(name, value)
     if hasattr(value, "toarray"):
@@ -120,7 +127,7 @@ def vector(
         If `value` is not real, not one-dimensional, of another size, or not finite.
     """
     wanted = "a vector" if size is None else f"a vector of shape ({size},)" + (f" ({meaning})" if meaning else "")
-    array = _real_array(name, value, wanted)
+    array = real_array(name, value, wanted)
     if array.ndim == 0:
         array = array.reshape(1)
     if array.ndim != 1 or (size is not None and array.shape[0] != size):
@@ -134,7 +141,7 @@ def vector(
 def matrix(name: str, value: Any, shape: tuple[int | None, int | None] = (None, None)) -> npt.NDArray[np.float64]:
     """Return a finite 2-D float64 copy of `value`; None in `shape` leaves that size free."""
     text = "({}, {})".format(*("any" if s is None else s for s in shape))
-    array = _real_array(name, value, f"a matrix of shape {text}")
+    array = real_array(name, value, f"a matrix of shape {text}")
     fits = array.ndim == 2 and all(s in (None, found) for s, found in zip(shape, array.shape, strict=True))
     if not fits or array.size == 0:
         raise ValueError(f"{name}: found shape {array.shape}; expected {text}")
@@ -185,7 +192,7 @@ def box(name: str, bounds: Any, dim_x: int) -> tuple[npt.NDArray[np.float64], np
         raise TypeError(f"{name}: found {bounds!r}; expected a pair (lower, upper) of scalars or vectors") from None
     sides = []
     for side, value in (("lower", lower), ("upper", upper)):
-        array = _real_array(f"{name} ({side})", value, f"a scalar or a vector of shape ({dim_x},)")
+        array = real_array(f"{name} ({side})", value, f"a scalar or a vector of shape ({dim_x},)")
         if array.ndim > 1 or array.size not in (1, dim_x):
             raise ValueError(
                 f"{name} ({side}): found shape {array.shape}; expected a scalar or a vector of shape ({dim_x},)"

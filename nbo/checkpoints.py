@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 #: What the header calls the format.
 FORMAT = "nbo checkpoint"
 #: The version of the format that is written, and the only one that is read.
-VERSION = 2
+VERSION = 3
 
 _HEADER = "nbo_checkpoint"
 #: The first bytes of a checkpoint of any version: section 4.3.7 of the zip specification has a signature, 22 bytes of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._code_digest import add_function
-from nbo._kernel_forms import KERNELS, OPTIONAL_KERNELS, checked_kernels
-from nbo._sample_arrays import arrays_of, common_parts, is_mapped, level_parts, take_rows, working_type
-from nbo._validation import integer
+from nbo._kernel_forms import KEEPING, KERNELS, OPTIONAL_ORACLES, checked_kernels
+from nbo._sample_arrays import arrays_of, chosen_rows, common_parts, is_mapped, level_parts, take_rows, working_type
+from nbo._validation import flag, integer
 from nbo.minibatches import Data
 from nbo.oracles import sample_sizes
 from nbo.problem import FiniteSumProblem, LowerModel
@@ -23,7 +23,7 @@ from nbo.sampling import shuffled
 
 Array = npt.NDArray[Any]
 
-#: Rows that an oracle over all samples hands to a kernel at a time; sums over them are kept in double precision.
+#: Rows that an oracle hands to a kernel at a time where their sum is single; the sums of those are kept in double.
 _ROWS = 4096
 
 
@@ -42,13 +42,21 @@ class CompiledProblem(FiniteSumProblem):
     kernels : mapping of str to callable
         Plain functions that numba can compile, or functions jitted by ``numba.njit``, whose options are kept:
         ``lower_value``, ``lower_grad_y``, ``lower_hvp``, ``lower_grad_y_and_hvp``, ``lower_jvp``, ``upper_value`` and
-        ``upper_grad``; and, for methods that need them, ``lower_grad_x``, ``upper_hvp`` and ``upper_jvp``.
+        ``upper_grad``; for methods that need them, ``lower_grad_x``, ``upper_hvp`` and ``upper_jvp``; and to share
+        work, ``lower_parts``, and ``lower_pass`` with ``lower_kept_hvp``.
     dim_x, dim_y : int
         m and n.
     common : tuple
         Arrays and numbers that belong to no sample, handed to the kernels as they are.
     bounds : pair
         Bounds of x.
+    n_curvatures : int
+        How many numbers a sample ``lower_pass`` keeps for ``lower_kept_hvp``.
+    x_per_sample : bool
+        Whether x has an entry for each lower sample, which alone depends on it: `out` of ``lower_jvp`` and
+        ``lower_grad_x`` then has an entry for each row, (hi - lo,), and plain minibatch methods cost O(batch) in x.
+    upper_uses_x : bool
+        False if grad_1 f = 0: methods then leave out what belongs to it, and `out_x` may have no entries.
 
     Attributes
     ----------
@@ -76,6 +84,12 @@ class CompiledProblem(FiniteSumProblem):
     out (n,); ``lower_hvp`` and ``upper_hvp`` multiply every row of V (k, n), any k >= 1, and add to out (k, n);
     ``lower_grad_y_and_hvp`` adds grad_2 g to out[0] and H u to out[1]; ``lower_jvp``, ``upper_jvp`` and
     ``lower_grad_x`` add to out (m,); ``upper_grad`` to out_x (m,) and out_y (n,). Other arrays are read-only.
+
+    More kernels share work. ``lower_parts(data, lo, hi, scale, x, y, u, out_pair, out_samples)`` is
+    ``lower_grad_y_and_hvp`` and ``lower_jvp`` at once, for methods with one lower batch. For all samples,
+    ``lower_pass(data, lo, hi, scale, x, y, V, out_y, out_V, out_curvatures)`` adds grad_2 g and H v for each row of
+    V (k, n), k >= 0, and writes what products need to the columns lo .. hi - 1 of out_curvatures
+    (n_curvatures, samples); ``lower_kept_hvp(data, lo, hi, scale, x, curvatures, V, out)`` then adds H v.
 
     Examples
     --------
@@ -134,6 +148,8 @@ class CompiledProblem(FiniteSumProblem):
 
     #: Oracles that this very class computes in another way than by its kernels, with the same results.
     faster_oracles: ClassVar[tuple[str, ...]] = ()
+    #: Whether the class hands over data that it has checked for NaN and infinities.
+    _finite_data: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -145,16 +161,27 @@ class CompiledProblem(FiniteSumProblem):
         dim_y: int,
         common: tuple[Any, ...] = (),
         bounds: Any = (-np.inf, np.inf),
+        n_curvatures: int = 0,
+        x_per_sample: bool = False,
+        upper_uses_x: bool = True,
     ) -> None:
         self.dim_x = integer("dim_x", dim_x, minimum=1)
         self.dim_y = integer("dim_y", dim_y, minimum=1)
         self.bounds = bounds
         self._kernels = checked_kernels(kernels)
-        self._absent = frozenset(name for name in OPTIONAL_KERNELS if name not in self._kernels)
-        self.n_samples_lower, lower = level_parts("lower", lower)
-        self.n_samples_upper, upper = level_parts("upper", upper)
+        self._absent = frozenset(name for name in OPTIONAL_ORACLES if name not in self._kernels)
+        self.n_samples_lower, lower = level_parts("lower", lower, self._finite_data)
+        self.n_samples_upper, upper = level_parts("upper", upper, self._finite_data)
         self.data = Data(lower, upper, common_parts(common))
         self.dtype = working_type(lower, upper)
+        self.n_curvatures = integer("n_curvatures", n_curvatures, minimum=1 if KEEPING[0] in self._kernels else 0)
+        self.x_per_sample = flag("x_per_sample", x_per_sample)
+        self.upper_uses_x = flag("upper_uses_x", upper_uses_x)
+        if self.x_per_sample and self.dim_x != self.n_samples_lower:
+            raise ValueError(
+                f"dim_x: found {self.dim_x}; expected {self.n_samples_lower}, the number of lower samples, with "
+                "x_per_sample=True"
+            )
         self._mapped = {name: is_mapped(level) for name, level in (("lower", lower), ("upper", upper))}
         #: What `nbo.kernels.loops` has compiled for these data.
         self.compiled_kernels: dict[Any, Any] = {}
@@ -189,44 +216,46 @@ class CompiledProblem(FiniteSumProblem):
 
     def upper_value(self, x: Array, y: Array, batch: Any = None) -> float:
         """Return f; see `BilevelProblem.upper_value`."""
-        return float(self._total("upper_value", batch, x, y)[0][0])
+        return float(self.mean_of("upper_value", batch, (x, y))[0][0])
 
     def upper_grad(self, x: Array, y: Array, batch: Any = None) -> tuple[Array, Array]:
         """Return grad_1 f and grad_2 f; see `BilevelProblem.upper_grad`."""
-        grad_1, grad_2 = self._total("upper_grad", batch, x, y)
+        grad_1, grad_2 = self.mean_of("upper_grad", batch, (x, y))
         return grad_1, grad_2
 
     def upper_hvp(self, x: Array, y: Array, v: Array, batch: Any = None) -> Array:
         """Return nabla_22^2 f v; see `BilevelProblem.upper_hvp`."""
-        return self._total("upper_hvp", batch, x, y, np.asarray(v)[None])[0][0]
+        return self.mean_of("upper_hvp", batch, (x, y, np.asarray(v)[None]))[0][0]
 
     def upper_jvp(self, x: Array, y: Array, u: Array, batch: Any = None) -> Array:
         """Return nabla_12^2 f u; see `BilevelProblem.upper_jvp`."""
-        return self._total("upper_jvp", batch, x, y, u)[0]
+        return self.mean_of("upper_jvp", batch, (x, y, u))[0]
 
     def lower_value(self, x: Array, y: Array, batch: Any = None) -> float:
         """Return g; see `BilevelProblem.lower_value`."""
-        return float(self._total("lower_value", batch, x, y)[0][0])
+        return float(self.mean_of("lower_value", batch, (x, y))[0][0])
 
     def lower_grad_y(self, x: Array, y: Array, batch: Any = None) -> Array:
         """Return grad_2 g; see `BilevelProblem.lower_grad_y`."""
-        return self._total("lower_grad_y", batch, x, y)[0]
+        return self.mean_of("lower_grad_y", batch, (x, y))[0]
 
     def lower_grad_x(self, x: Array, y: Array, batch: Any = None) -> Array:
         """Return grad_1 g; see `BilevelProblem.lower_grad_x`."""
-        return self._total("lower_grad_x", batch, x, y)[0]
+        return self.mean_of("lower_grad_x", batch, (x, y))[0]
 
     def lower_hvp(self, x: Array, y: Array, v: Array, batch: Any = None) -> Array:
         """Return H v; see `BilevelProblem.lower_hvp`."""
-        return self._total("lower_hvp", batch, x, y, np.asarray(v)[None])[0][0]
+        return self.mean_of("lower_hvp", batch, (x, y, np.asarray(v)[None]))[0][0]
 
     def lower_jvp(self, x: Array, y: Array, u: Array, batch: Any = None) -> Array:
         """Return J u; see `BilevelProblem.lower_jvp`."""
-        return self._total("lower_jvp", batch, x, y, u)[0]
+        return self.mean_of("lower_jvp", batch, (x, y, u))[0]
 
     def lower_model(self, x: Array, y: Array) -> LowerModel:
         """Return the lower level around one point by fused kernels; see `BilevelProblem.lower_model`."""
-        return _KernelModel(self, x, y)
+        from nbo._kernel_model import KernelModel
+
+        return KernelModel(self, x, y)
 
     def fingerprint(self) -> str:
         """Return a hash of data, bounds and what the kernels do; see `BilevelProblem.fingerprint`."""
@@ -281,16 +310,18 @@ class CompiledProblem(FiniteSumProblem):
         kernel : str
             Its name.
         """
-        from nbo.kernels.loops import call_kernel  # the compiler is imported only where it is needed
-
-        directions = {"V": np.stack((y + 1, y - 1)), "u": y + 1}
         worst = (0.0, "all kernels")
         for name in self.kernels:
-            arguments = (x, y, *(directions[direction] for direction in KERNELS[name].directions))
+            inputs = self._inputs(name, x, y, y + 1, np.stack((y + 1, y - 1)))
             size = self.n_samples_upper if name.startswith("upper") else self.n_samples_lower
-            once = call_kernel(self, name, self.data, size // 3, size, 1 / size, arguments)
-            twice = call_kernel(self, name, self.data, size // 3, size, 2 / size, arguments, filled=1.0)
-            for found, part in zip(twice, once, strict=True):
+            once, twice = self._zeros(name, inputs, size - size // 3), self._zeros(name, inputs, size - size // 3)
+            for total in twice:
+                total += 1
+            self._add(name, self.data, size // 3, size, 1 / size, inputs, once)
+            self._add(name, self.data, size // 3, size, 2 / size, inputs, twice)
+            for found, part, output in zip(twice, once, KERNELS[name].outputs, strict=True):
+                if output == "curvatures":
+                    continue  # written and not added to, in a way of the problem's own
                 error = float(np.linalg.norm(found - 1 - 2 * part)) / float(1 + 2 * np.linalg.norm(part))
                 worst = max(worst, (np.inf if np.isnan(error) else error, name))
         return worst
@@ -312,88 +343,137 @@ class CompiledProblem(FiniteSumProblem):
         list of ndarray
             The outputs.
         """
-        directions = {"u": v, "V": np.asarray(v)[None]}
-        arguments = (directions[direction] for direction in KERNELS[name].directions)
-        return self._total(name, None, x, y, *arguments, checked=checked)
+        return self.mean_of(name, None, self._inputs(name, x, y, v, np.asarray(v)[None]), checked=checked)
 
-    def output_shapes(self, name: str, arguments: tuple[Array, ...]) -> list[tuple[int, ...]]:
-        """Return the shapes of a kernel's outputs.
+    def _inputs(self, name: str, x: Array, y: Array, u: Array, V: Array) -> list[Array]:
+        """Return the arrays that a kernel reads, among them what was kept at this point."""
+        known = {"x": x, "y": y, "u": u, "V": V}
+        if "curvatures" in KERNELS[name].inputs:
+            known["curvatures"] = self.kept_pass(x, y, np.empty((0, self.dim_y)))[2]
+        return [known[part] for part in KERNELS[name].inputs]
+
+    def kept_pass(self, x: Array, y: Array, V: Array) -> tuple[Array, Array, Array]:
+        """Return grad_2 g, the products H v, and what `kept_hvp` needs, by one pass over all samples.
+
+        Parameters
+        ----------
+        x, y : ndarray
+            The point, (m,) and (n,).
+        V : ndarray
+            The directions, (k, n), k >= 0.
+
+        Returns
+        -------
+        tuple of ndarray
+            grad_2 g (n,), the products (k, n), and what is kept, (n_curvatures, n_samples_lower).
+        """
+        grad, products, curvatures = self.mean_of("lower_pass", None, (x, y, V))
+        return grad, products, curvatures
+
+    def kept_hvp(self, x: Array, curvatures: Array, V: Array) -> Array:
+        """Return the products H v at the point of a `kept_pass`.
+
+        Parameters
+        ----------
+        x : ndarray
+            (m,).
+        curvatures : ndarray
+            From `kept_pass`.
+        V : ndarray
+            The directions, (k, n).
+
+        Returns
+        -------
+        ndarray
+            (k, n).
+        """
+        return self.mean_of("lower_kept_hvp", None, (x, curvatures, V))[0]
+
+    def mean_of(self, name: str, batch: Any, inputs: Sequence[Array], *, checked: bool = False) -> list[Array]:
+        """Return the mean of a kernel's outputs over a batch, in double precision.
 
         Parameters
         ----------
         name : str
             The kernel.
-        arguments : tuple of ndarray
-            x, y and a direction or a block of them.
+        batch : None, slice or ndarray of int
+            The samples; None for all.
+        inputs : sequence of ndarray
+            What the kernel reads.
+        checked : bool
+            Whether an index outside of an array raises IndexError.
 
         Returns
         -------
-        list of tuple of int
-            One an output.
+        list of ndarray
+            The outputs.
+
+        Raises
+        ------
+        NotImplementedError
+            If the problem has no such kernel.
+        ValueError
+            If inputs are not of the problem's sizes.
         """
-        m, n, form = self.dim_x, self.dim_y, KERNELS[name]
-        rows = len(arguments[-1]) if "V" in form.directions else 0
-        shapes = {"value": (1,), "x": (m,), "y": (n,), "pair": (2, n), "V": (rows, n)}
-        return [shapes[output] for output in form.outputs]
-
-    def _total(self, name: str, batch: Any, *arguments: Array, checked: bool = False) -> list[Array]:
-        """Return the mean of a kernel's outputs over a batch, in double precision."""
-        from nbo.kernels.loops import call_kernel  # the compiler is imported only where it is needed
-
         if name not in self.kernels:
             raise NotImplementedError(f"problem: this CompiledProblem has no kernel {name}")
-        self._require_shapes(name, arguments)
-        data, lo, hi = self._chosen(name.partition("_")[0], batch)
-        totals = [np.zeros(shape) for shape in self.output_shapes(name, arguments)]
-        for start in range(lo, hi, _ROWS):
-            stop = min(start + _ROWS, hi)
-            outputs = call_kernel(self, name, data, start, stop, 1 / (hi - lo), arguments, checked=checked)
-            for total, output in zip(totals, outputs, strict=True):
-                total += output
+        self._require_shapes(name, inputs)
+        level = name.partition("_")[0]
+        stored, lo, hi = chosen_rows(getattr(self.data, level), batch)
+        data = self.data._replace(**{level: stored})
+        totals = self._zeros(name, inputs, hi - lo)
+        self._add(name, data, lo, hi, 1 / (hi - lo), inputs, totals, checked=checked)
+        if self.x_per_sample and KERNELS[name].outputs == ("samples",):
+            entries, totals = totals[0], [np.zeros(self.dim_x)]
+            np.add.at(totals[0], data.lower[-1][lo:hi], entries)
         return totals
 
-    def _require_shapes(self, name: str, arguments: tuple[Array, ...]) -> None:
+    def _zeros(self, name: str, inputs: Sequence[Array], n_rows: int) -> list[Array]:
+        """Return room for a kernel's outputs over some rows: double, but for what is kept a sample."""
+        m, n = self.dim_x, self.dim_y
+        k = len(inputs[-1]) if "V" in KERNELS[name].directions else 0
+        shapes = {"value": (1,), "x": (m,), "samples": (m,), "y": (n,), "pair": (2, n), "V": (k, n)}
+        shapes["curvatures"] = (self.n_curvatures, self.n_samples_lower)
+        if self.x_per_sample:
+            shapes["samples"] = (n_rows,)
+        outputs = KERNELS[name].outputs
+        return [np.zeros(shapes[o], self.dtype if o == "curvatures" else np.float64) for o in outputs]
+
+    def _add(
+        self,
+        name: str,
+        data: Data,
+        lo: int,
+        hi: int,
+        scale: float,
+        inputs: Sequence[Array],
+        totals: Sequence[Array],
+        *,
+        checked: bool = False,
+    ) -> None:
+        """Add a kernel over rows to totals; what has an entry a row starts with the row lo."""
+        from nbo.kernels.loops import kernel, run_kernel  # the compiler is imported only where it is needed
+
+        dtypes, form = kernel(self, name, checked=checked).dtypes, KERNELS[name]
+        arrays = [np.ascontiguousarray(a, dtype) for a, dtype in zip(inputs, dtypes, strict=False)]
+        step = _ROWS if self.dtype == np.float32 else hi - lo
+        for start in range(lo, hi, step):
+            stop = min(start + step, hi)
+            per_row = (self.x_per_sample and output == "samples" for output in form.outputs)
+            parts = [t[start - lo : stop - lo] if rows else t for t, rows in zip(totals, per_row, strict=True)]
+            wanted = dtypes[len(arrays) :]
+            outputs = [p if p.dtype == d else np.zeros(p.shape, d) for p, d in zip(parts, wanted, strict=True)]
+            run_kernel(self, name, data, start, stop, scale, (*arrays, *outputs), checked)
+            for part, output in zip(parts, outputs, strict=True):
+                if output is not part:
+                    part += output
+
+    def _require_shapes(self, name: str, inputs: Sequence[Array]) -> None:
         """Raise unless kernels, which compiled code does not keep within bounds, can take these arguments."""
-        lengths = {"x": self.dim_x, "y": self.dim_y}
-        for label, array in zip(("x", "y", *KERNELS[name].directions), arguments, strict=True):
+        lengths = {"x": self.dim_x, "curvatures": self.n_samples_lower}
+        for label, array in zip(KERNELS[name].inputs, inputs, strict=True):
             shape, size = np.shape(array), lengths.get(label, self.dim_y)
-            if label == "V":
-                label, shape = "v", shape[1:]
+            if label in ("V", "curvatures"):
+                label, shape = "v" if label == "V" else label, shape[1:]
             if shape != (size,):
                 raise ValueError(f"{label}: found shape {shape}; expected ({size},)")
-
-    def _chosen(self, level: str, batch: Any) -> tuple[Data, int, int]:
-        """Return data in which the samples of a batch are the rows lo .. hi - 1, and these two."""
-        stored = getattr(self.data, level)
-        n = stored[-1].shape[0]
-        if batch is None:
-            return self.data, 0, n
-        if isinstance(batch, slice):
-            chosen = range(n)[batch]
-            if len(chosen) and chosen.step == 1:
-                return self.data, chosen.start, chosen.stop
-            batch = np.arange(n)[batch]
-        rows = np.asarray(batch)
-        if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size:
-            raise ValueError(
-                f"batch: found an array of shape {rows.shape} and type {rows.dtype}; expected None, a slice or a "
-                "1-D integer array, of at least one sample"
-            )
-        if rows.min() < -n or rows.max() >= n:
-            raise IndexError(f"batch: found indices from {rows.min()} to {rows.max()}; expected 0 to {n - 1}")
-        return self.data._replace(**{level: take_rows(stored, rows)}), 0, rows.size
-
-
-class _KernelModel(LowerModel):
-    """The lower level of a `CompiledProblem`, which multiplies blocks of directions at once."""
-
-    def grad_y_and_hvp(self, u: Array) -> tuple[Array, Array]:
-        """Return grad_2 g and H u by one kernel; see `LowerModel.grad_y_and_hvp`."""
-        (both,) = self.problem._total("lower_grad_y_and_hvp", None, self.x, self.y, u)  # type: ignore[attr-defined]
-        return both[0], both[1]
-
-    def hvp(self, V: Array) -> Array:
-        """Return H v for each row by one kernel; see `LowerModel.hvp`."""
-        if not len(V):
-            return np.empty_like(V)
-        return self.problem._total("lower_hvp", None, self.x, self.y, V)[0]  # type: ignore[attr-defined]

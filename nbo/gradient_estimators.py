@@ -13,23 +13,25 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._dual import by_class, dual
-from nbo._updates import add_scaled, copy, correct, replace, subtract
+from nbo._updates import add_scaled, copy, correct, replace, replace_at, subtract
+from nbo.coordinates import Dense, Room, Scattered, hypergradient_from
 from nbo.minibatches import (
     AnyOracles,
     Components,
     Data,
+    FusedOracles,
     Oracles,
     SharedOracles,
     components,
     directions,
     full_components,
     lower_grad_y,
-    lower_grad_y_and_hvp,
     lower_hvp,
     lower_jvp,
+    lower_parts_on,
     upper_grad,
 )
-from nbo.sampling import B1, B2, B3, B4, block_of, coin
+from nbo.sampling import B1, B2, B3, B4, Batch, block_of, coin
 
 Array = npt.NDArray[Any]
 
@@ -44,7 +46,7 @@ class Point(NamedTuple):
     x_left : ndarray
         The x that the last iteration started from, (m,).
     d_x : ndarray
-        The last estimate of the hypergradient, (m,).
+        The last estimate of the hypergradient, (m,) or as `Coordinates` say.
     average : ndarray
         Its moving average, (m,).
     d : ndarray
@@ -64,22 +66,24 @@ class Point(NamedTuple):
     HV: Array
 
 
-def new_point(x: Array, y: Array, u: Array) -> Point:
+def new_point(x: Array, y: Array, u: Array, room: Room) -> Point:
     """Return a point with room to work in.
 
     Parameters
     ----------
     x, y, u : ndarray
         The iterate, copied.
+    room : Room
+        The sizes in the space of x.
 
     Returns
     -------
     Point
         Zeros besides.
     """
-    room = np.zeros((3, 2, y.shape[0]), dtype=y.dtype)
-    upper = np.zeros((3, x.shape[0]))
-    return Point(x.copy(), y.copy(), u.copy(), *upper, *room)
+    lower = np.zeros((3, 2, y.shape[0]), dtype=y.dtype)
+    x_left, average = np.zeros((2, x.shape[0]))
+    return Point(x.copy(), y.copy(), u.copy(), x_left, np.zeros(room.jvp), average, *lower)
 
 
 class SGD(NamedTuple):
@@ -94,9 +98,12 @@ class SAGA(NamedTuple):
     parts : Components
         Room for the new estimate.
     grad, hvp, jvp, upper_x, upper_y : ndarray
-        Rows, (blocks, n) or (blocks, m), in the type of y.
-    mean_y, mean_x : ndarray
-        Means of the rows of grad, hvp and upper_y, (3, n), and of jvp and upper_x, (2, m), float64.
+        Rows, (blocks, n) or (blocks, m), in the type of y. Where x has an entry for each sample, jvp has one row for
+        all blocks, (1, samples), an entry for each stored sample.
+    mean_y, mean_jvp, mean_upper_x : ndarray
+        Means of the rows of grad, hvp and upper_y, (3, n), of jvp, (m,), and of upper_x, (m,) or empty, float64.
+    jvp_blocks : int
+        Blocks behind jvp.
     full : bool
         Whether the rows start as the estimates at the first point; zero otherwise.
     """
@@ -108,7 +115,9 @@ class SAGA(NamedTuple):
     upper_x: Array
     upper_y: Array
     mean_y: Array
-    mean_x: Array
+    mean_jvp: Array
+    mean_upper_x: Array
+    jvp_blocks: int
     full: bool
 
 
@@ -173,7 +182,7 @@ def combine(parts: Components, point: Point) -> None:
     """
     copy(point.d[0], parts.lower[0])
     subtract(point.d[1], parts.lower[1], parts.upper_y)
-    subtract(point.d_x, parts.upper_x, parts.jvp)
+    hypergradient_from(point.d_x, parts.upper_x, parts.jvp)
 
 
 @dual
@@ -216,6 +225,40 @@ def remember(row: Array, mean: Array, new: Array, n_rows: int) -> None:
 
 
 @dual
+def _remember_rows(coordinates: Dense, o: AnyOracles, memory: SAGA, batch: Batch) -> None:
+    remember(memory.jvp[batch.block], memory.mean_jvp, memory.parts.jvp, memory.jvp_blocks)
+
+
+@dual
+def _remember_entries(coordinates: Scattered, o: AnyOracles, memory: SAGA, batch: Batch) -> None:
+    rows, row, share = o.data.lower[-1], memory.jvp[0], 1.0 / memory.jvp_blocks
+    for i in range(batch.lo, batch.hi):
+        row[i] = coordinates.entries[i - batch.lo]
+        memory.mean_jvp[rows[i]] += share * row[i]
+
+
+#: Sets what a memory holds of J u on a block for the first time: (coordinates, oracles, memory, batch).
+remember_jvp = by_class({Dense: _remember_rows, Scattered: _remember_entries})
+
+
+@dual
+def _replace_rows(coordinates: Dense, o: AnyOracles, memory: SAGA, block: int) -> None:
+    replace(memory.parts.jvp, memory.jvp[block], memory.mean_jvp, memory.jvp_blocks)
+
+
+@dual
+def _replace_entries(coordinates: Scattered, o: AnyOracles, memory: SAGA, block: int) -> None:
+    n, blocks = memory.jvp.shape[1], memory.jvp_blocks
+    lo, hi = block * n // blocks, (block + 1) * n // blocks
+    rows, entries = o.data.lower[-1], coordinates.entries
+    replace_at(memory.parts.jvp, memory.jvp[0], memory.mean_jvp, blocks, rows, lo, hi, entries)
+
+
+#: Does `replace` for J u: (coordinates, oracles, memory, block).
+replace_jvp = by_class({Dense: _replace_rows, Scattered: _replace_entries})
+
+
+@dual
 def remember_lower_apart(o: Oracles, memory: SAGA, point: Point) -> None:
     """Fill the lower rows of a memory, from the blocks of a batch for each part.
 
@@ -236,18 +279,19 @@ def remember_lower_apart(o: Oracles, memory: SAGA, point: Point) -> None:
     for j in range(memory.hvp.shape[0]):
         lower_hvp(o, block_of(o.streams, B1, j), x, y, U, parts.lower[1:])
         remember(memory.hvp[j], memory.mean_y[1], parts.lower[1], memory.hvp.shape[0])
-    for j in range(memory.jvp.shape[0]):
-        lower_jvp(o, block_of(o.streams, B4, j), x, y, u, parts.jvp)
-        remember(memory.jvp[j], memory.mean_x[0], parts.jvp, memory.jvp.shape[0])
+    for j in range(memory.jvp_blocks):
+        batch = block_of(o.streams, B4, j)
+        lower_jvp(o, batch, x, y, u, parts.jvp)
+        remember_jvp(o.coordinates, o, memory, batch)
 
 
 @dual
-def remember_lower_shared(o: SharedOracles, memory: SAGA, point: Point) -> None:
+def remember_lower_shared(o: SharedOracles | FusedOracles, memory: SAGA, point: Point) -> None:
     """Fill the lower rows of a memory, all from the same blocks.
 
     Parameters
     ----------
-    o : SharedOracles
+    o : SharedOracles or FusedOracles
         What reaches the problem.
     memory : SAGA
         The memory, zeros.
@@ -257,15 +301,16 @@ def remember_lower_shared(o: SharedOracles, memory: SAGA, point: Point) -> None:
     parts, n_rows = memory.parts, memory.grad.shape[0]
     for j in range(n_rows):
         batch = block_of(o.streams, B2, j)
-        lower_grad_y_and_hvp(o, batch, point.x, point.y, point.u, parts.lower)
-        lower_jvp(o, batch, point.x, point.y, point.u, parts.jvp)
+        lower_parts_on(o, batch, point.x, point.y, point.u, parts.lower, parts.jvp)
         remember(memory.grad[j], memory.mean_y[0], parts.lower[0], n_rows)
         remember(memory.hvp[j], memory.mean_y[1], parts.lower[1], n_rows)
-        remember(memory.jvp[j], memory.mean_x[0], parts.jvp, n_rows)
+        remember_jvp(o.coordinates, o, memory, batch)
 
 
 #: Fills the lower rows of a memory for the first time: (oracles, memory, point).
-remember_lower = by_class({Oracles: remember_lower_apart, SharedOracles: remember_lower_shared})
+remember_lower = by_class(
+    {Oracles: remember_lower_apart, SharedOracles: remember_lower_shared, FusedOracles: remember_lower_shared}
+)
 
 
 @dual
@@ -284,7 +329,7 @@ def remember_upper(o: AnyOracles, memory: SAGA, point: Point) -> None:
     parts, n_rows = memory.parts, memory.upper_x.shape[0]
     for j in range(n_rows):
         upper_grad(o, block_of(o.streams, B3, j), point.x, point.y, parts.upper_x, parts.upper_y)
-        remember(memory.upper_x[j], memory.mean_x[1], parts.upper_x, n_rows)
+        remember(memory.upper_x[j], memory.mean_upper_x, parts.upper_x, n_rows)
         remember(memory.upper_y[j], memory.mean_y[2], parts.upper_y, n_rows)
 
 
@@ -313,8 +358,8 @@ def estimate_saga(memory: SAGA, o: AnyOracles, point: Point, k: int, momentum: f
     replace(parts.lower[0], memory.grad[blocks.grad], memory.mean_y[0], memory.grad.shape[0])
     replace(parts.lower[1], memory.hvp[blocks.hvp], memory.mean_y[1], memory.hvp.shape[0])
     replace(parts.upper_y, memory.upper_y[blocks.upper], memory.mean_y[2], memory.upper_y.shape[0])
-    replace(parts.jvp, memory.jvp[blocks.jvp], memory.mean_x[0], memory.jvp.shape[0])
-    replace(parts.upper_x, memory.upper_x[blocks.upper], memory.mean_x[1], memory.upper_x.shape[0])
+    replace_jvp(o.coordinates, o, memory, blocks.jvp)
+    replace(parts.upper_x, memory.upper_x[blocks.upper], memory.mean_upper_x, memory.upper_x.shape[0])
     combine(parts, point)
 
 
@@ -382,6 +427,27 @@ def estimate_storm(memory: STORM, o: AnyOracles, point: Point, k: int, momentum:
 
 
 @dual
+def _all_samples_of(o: Oracles, stored: Data) -> Oracles:
+    return Oracles(o.kernels, stored, o.streams, o.counts, o.coordinates)
+
+
+@dual
+def _all_samples_of_shared(o: SharedOracles, stored: Data) -> SharedOracles:
+    return SharedOracles(o.kernels, stored, o.streams, o.counts, o.coordinates)
+
+
+@dual
+def _all_samples_of_fused(o: FusedOracles, stored: Data) -> FusedOracles:
+    return FusedOracles(o.kernels, stored, o.streams, o.counts, o.coordinates)
+
+
+#: Returns oracles over other data: (oracles, data).
+with_all_samples = by_class(
+    {Oracles: _all_samples_of, SharedOracles: _all_samples_of_shared, FusedOracles: _all_samples_of_fused}
+)
+
+
+@dual
 def estimate_page(memory: PAGE, o: AnyOracles, point: Point, k: int, momentum: float) -> None:
     """Estimate from all samples, or from one batch a role at the new and the old point.
 
@@ -399,8 +465,7 @@ def estimate_page(memory: PAGE, o: AnyOracles, point: Point, k: int, momentum: f
         The weight of the past, for estimators that have one.
     """
     if k == 0 or coin(o.streams, k) < memory.probability:
-        everything = Oracles(o.kernels, memory.stored, o.streams, o.counts)
-        full_components(everything, point.x, point.y, point.u, memory.estimate)
+        full_components(with_all_samples(o, memory.stored), point.x, point.y, point.u, memory.estimate)
     else:
         components(o, k, point.x, point.y, point.u, memory.parts)
         components(o, k, memory.x, memory.y, memory.u, memory.old_parts)

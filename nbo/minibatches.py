@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from nbo._dual import by_class, dual
 from nbo._updates import clear, scale
+from nbo.coordinates import Coordinates, Room, keep_jvp, room_for_jvp, start_jvp
 from nbo.oracles import KINDS
 from nbo.sampling import B1, B2, B3, B4, Batch, Streams, draw
 
@@ -49,6 +50,8 @@ class Kernels(NamedTuple):
         (data, lo, hi, scale, x, y, u, out), out (2, n).
     lower_jvp : callable
         (data, lo, hi, scale, x, y, u, out), out (m,).
+    lower_parts : callable
+        (data, lo, hi, scale, x, y, u, out_pair, out_samples), the last two as one; not of every problem.
     upper_grad : callable
         (data, lo, hi, scale, x, y, out_x, out_y).
     """
@@ -57,6 +60,7 @@ class Kernels(NamedTuple):
     lower_hvp: Any
     lower_grad_y_and_hvp: Any
     lower_jvp: Any
+    lower_parts: Any
     upper_grad: Any
 
 
@@ -73,12 +77,15 @@ class Oracles(NamedTuple):
         Where batches come from.
     counts : ndarray of int
         Calls and samples by kind, (2, kinds), in the order of `nbo.oracles.KINDS`.
+    coordinates : Coordinates
+        Where the numbers of J u go.
     """
 
     kernels: Kernels
     data: Data
     streams: Streams
     counts: Array
+    coordinates: Coordinates
 
 
 class SharedOracles(NamedTuple):
@@ -86,7 +93,7 @@ class SharedOracles(NamedTuple):
 
     Attributes
     ----------
-    kernels, data, streams, counts : object
+    kernels, data, streams, counts, coordinates : object
         See `Oracles`.
     """
 
@@ -94,9 +101,26 @@ class SharedOracles(NamedTuple):
     data: Data
     streams: Streams
     counts: Array
+    coordinates: Coordinates
 
 
-AnyOracles = Oracles | SharedOracles
+class FusedOracles(NamedTuple):
+    """The same for problems that have one kernel for all three.
+
+    Attributes
+    ----------
+    kernels, data, streams, counts, coordinates : object
+        See `Oracles`.
+    """
+
+    kernels: Kernels
+    data: Data
+    streams: Streams
+    counts: Array
+    coordinates: Coordinates
+
+
+AnyOracles = Oracles | SharedOracles | FusedOracles
 
 
 class Components(NamedTuple):
@@ -107,9 +131,9 @@ class Components(NamedTuple):
     lower : ndarray
         grad_2 g and H u, (2, n).
     jvp : ndarray
-        J u, (m,).
+        J u, (m,) or as `Coordinates` say.
     upper_x, upper_y : ndarray
-        grad_1 f and grad_2 f, (m,) and (n,).
+        grad_1 f, (m,) or empty where it is zero, and grad_2 f, (n,).
     """
 
     lower: Array
@@ -133,13 +157,15 @@ class Blocks(NamedTuple):
     upper: int
 
 
-def empty_components(dim_x: int, dim_y: int, dtype: npt.DTypeLike) -> Components:
+def empty_components(room: Room, dim_y: int, dtype: npt.DTypeLike) -> Components:
     """Return room for estimates.
 
     Parameters
     ----------
-    dim_x, dim_y : int
-        m and n.
+    room : Room
+        The sizes in the space of x.
+    dim_y : int
+        n.
     dtype : dtype
         Of the parts in the space of y.
 
@@ -148,7 +174,7 @@ def empty_components(dim_x: int, dim_y: int, dtype: npt.DTypeLike) -> Components
     Components
         Zeros.
     """
-    return Components(np.zeros((2, dim_y), dtype), np.zeros(dim_x), np.zeros(dim_x), np.zeros(dim_y, dtype))
+    return Components(np.zeros((2, dim_y), dtype), np.zeros(room.jvp), np.zeros(room.upper), np.zeros(dim_y, dtype))
 
 
 @dual
@@ -254,7 +280,7 @@ def lower_grad_y_and_hvp(o: AnyOracles, batch: Batch, x: Array, y: Array, u: Arr
 
 @dual
 def lower_jvp(o: AnyOracles, batch: Batch, x: Array, y: Array, u: Array, out: Array) -> None:
-    """Write J u, (m,).
+    """Write J u, (m,) or as `Coordinates` say.
 
     Parameters
     ----------
@@ -272,11 +298,14 @@ def lower_jvp(o: AnyOracles, batch: Batch, x: Array, y: Array, u: Array, out: Ar
         Where the result goes.
     """
     count(o, LOWER_JVP, 1, batch)
-    clear(out)
-    lo, hi, rest = batch.lo, batch.hi, batch.rest
+    start_jvp(o.coordinates, out)
+    lo, hi, rest, done = batch.lo, batch.hi, batch.rest, 0
     while lo < hi:
-        o.kernels.lower_jvp(o.data, lo, hi, batch.scale, x, y, u, out)
-        lo, hi, rest = 0, rest, 0
+        last = done + hi - lo
+        room = room_for_jvp(o.coordinates, out, done, last)
+        o.kernels.lower_jvp(o.data, lo, hi, batch.scale, x, y, u, room)
+        keep_jvp(o.coordinates, out, o.data.lower[-1], lo, done, last)
+        lo, hi, rest, done = 0, rest, 0, last
 
 
 @dual
@@ -332,6 +361,36 @@ def upper_grad(o: AnyOracles, batch: Batch, x: Array, y: Array, out_x: Array, ou
 
 
 @dual
+def _parts_by_two_kernels(
+    o: Oracles | SharedOracles, batch: Batch, x: Array, y: Array, u: Array, lower: Array, jvp: Array
+) -> None:
+    lower_grad_y_and_hvp(o, batch, x, y, u, lower)
+    lower_jvp(o, batch, x, y, u, jvp)
+
+
+@dual
+def _parts_by_one_kernel(o: FusedOracles, batch: Batch, x: Array, y: Array, u: Array, lower: Array, jvp: Array) -> None:
+    for kind in (LOWER_GRAD_Y, LOWER_HVP, LOWER_JVP):
+        count(o, kind, 1, batch)
+    for row in range(lower.shape[0]):
+        clear(lower[row])
+    start_jvp(o.coordinates, jvp)
+    lo, hi, rest, done = batch.lo, batch.hi, batch.rest, 0
+    while lo < hi:
+        last = done + hi - lo
+        room = room_for_jvp(o.coordinates, jvp, done, last)
+        o.kernels.lower_parts(o.data, lo, hi, batch.scale, x, y, u, lower, room)
+        keep_jvp(o.coordinates, jvp, o.data.lower[-1], lo, done, last)
+        lo, hi, rest, done = 0, rest, 0, last
+
+
+#: Writes grad_2 g and H u, (2, n), and J u on one batch: (oracles, batch, x, y, u, lower, jvp).
+lower_parts_on = by_class(
+    {Oracles: _parts_by_two_kernels, SharedOracles: _parts_by_two_kernels, FusedOracles: _parts_by_one_kernel}
+)
+
+
+@dual
 def lower_parts_apart(
     o: Oracles, k: int, x: Array, y: Array, u: Array, lower: Array, jvp: Array
 ) -> tuple[int, int, int]:
@@ -364,13 +423,13 @@ def lower_parts_apart(
 
 @dual
 def lower_parts_shared(
-    o: SharedOracles, k: int, x: Array, y: Array, u: Array, lower: Array, jvp: Array
+    o: SharedOracles | FusedOracles, k: int, x: Array, y: Array, u: Array, lower: Array, jvp: Array
 ) -> tuple[int, int, int]:
     """Write grad_2 g, H u and J u, on one batch.
 
     Parameters
     ----------
-    o : SharedOracles
+    o : SharedOracles or FusedOracles
         What reaches the problem.
     k : int
         The iteration.
@@ -385,13 +444,14 @@ def lower_parts_shared(
         The blocks that they came from.
     """
     batch = draw(o.streams, B2, k)
-    lower_grad_y_and_hvp(o, batch, x, y, u, lower)
-    lower_jvp(o, batch, x, y, u, jvp)
+    lower_parts_on(o, batch, x, y, u, lower, jvp)
     return batch.block, batch.block, batch.block
 
 
 #: Writes the three lower parts on the batches of iteration k: (oracles, k, x, y, u, lower, jvp).
-lower_parts = by_class({Oracles: lower_parts_apart, SharedOracles: lower_parts_shared})
+lower_parts = by_class(
+    {Oracles: lower_parts_apart, SharedOracles: lower_parts_shared, FusedOracles: lower_parts_shared}
+)
 
 
 @dual
@@ -461,6 +521,5 @@ def full_components(o: AnyOracles, x: Array, y: Array, u: Array, out: Components
     """
     n_lower, n_upper = o.data.lower[-1].shape[0], o.data.upper[-1].shape[0]
     lower, upper = Batch(0, n_lower, 0, 1.0 / n_lower, 0), Batch(0, n_upper, 0, 1.0 / n_upper, 0)
-    lower_grad_y_and_hvp(o, lower, x, y, u, out.lower)
-    lower_jvp(o, lower, x, y, u, out.jvp)
+    lower_parts_on(o, lower, x, y, u, out.lower, out.jvp)
     upper_grad(o, upper, x, y, out.upper_x, out.upper_y)

@@ -33,6 +33,8 @@ class PlainOracles:
 
     #: Windows past the end are no two ranges here: indices are stored twice over.
     wraps = False
+    #: A shared lower batch is handed to one oracle after the other.
+    fuses = False
 
     def __init__(self, problem: BilevelProblem) -> None:
         self._problem = problem
@@ -121,7 +123,12 @@ class PlainOracles:
             Of the same signatures as compiled kernels.
         """
         return Kernels(
-            self._lower_grad_y, self._lower_hvp, self._lower_grad_y_and_hvp, self._lower_jvp, self._upper_grad
+            lower_grad_y=self._lower_grad_y,
+            lower_hvp=self._lower_hvp,
+            lower_grad_y_and_hvp=self._lower_grad_y_and_hvp,
+            lower_jvp=self._lower_jvp,
+            lower_parts=None,
+            upper_grad=self._upper_grad,
         )
 
     def _lower_grad_y(self, data, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from scipy.special import expit, logsumexp, softmax
 
 import nbo
 from nbo.solvers import REGISTRY
@@ -150,3 +151,242 @@ class PlainLogistic(nbo.FiniteSumProblem):
     def seen(self):
         """Calls and samples as `OracleCounts`."""
         return nbo.OracleCounts(**self.calls), nbo.OracleCounts(**self.samples)
+
+
+def logistic_derivatives(M, b):
+    """Losses (k,), slopes (k, c) and curvatures (k, c, c) of margins M (k, 1) and labels -1/+1."""
+    t = b * M[:, 0]
+    return np.logaddexp(0, -t), (-b * expit(-t))[:, None], (expit(t) * expit(-t))[:, None, None]
+
+
+def softmax_derivatives(M, b):
+    """The same of margins (k, c) and classes 0 .. c - 1."""
+    P, chosen = softmax(M, axis=1), np.eye(M.shape[1])[b]
+    losses = logsumexp(M, axis=1) - np.take_along_axis(M, b[:, None], axis=1)[:, 0]
+    return losses, P - chosen, P[:, :, None] * np.eye(M.shape[1]) - P[:, :, None] * P[:, None, :]
+
+
+def squared_derivatives(M, b):
+    """The same of margins and targets (k, c)."""
+    curvatures = np.broadcast_to(np.eye(M.shape[1]), (len(M), M.shape[1], M.shape[1]))
+    return ((M - b) ** 2).sum(axis=1) / 2, M - b, curvatures
+
+
+def _of_mean_one(weights, n):
+    return np.ones(n) if weights is None else weights * n / np.sum(weights)
+
+
+class PlainLinear(nbo.FiniteSumProblem):
+    """A problem with linear models as its documentation states it: plain NumPy, in double, H and J as matrices.
+
+    `groups` (c, p) are those of log penalties; without them x weighs the samples, and the penalty is ridge |W|^2.
+    """
+
+    def __init__(
+        self, derivatives, A, b, A_val, b_val, c, *, groups=None, ridge=None, weights=None, weights_val=None,
+        intercept=False, prior=None, noise_variance=1.0, bounds=(-np.inf, np.inf),
+    ):  # fmt: skip
+        self.derivatives, self.c, self.p, self.groups, self.ridge = derivatives, c, A.shape[1], groups, ridge
+        self.width = self.p + intercept
+        self.levels = {
+            level: (np.hstack([rows, np.ones((len(rows), int(intercept)))]), labels, _of_mean_one(given, len(rows)))
+            for level, rows, labels, given in (("lower", A, b, weights), ("upper", A_val, b_val, weights_val))
+        }
+        self.dim_y, self.bounds = c * self.width, bounds
+        self.dim_x = len(A) if groups is None else int(groups.max()) + 1
+        self.n_samples_lower, self.n_samples_upper = len(A), len(A_val)
+        self.sums_intercepts = bool(intercept) and derivatives is softmax_derivatives
+        self.center, self.curvature = (0.0, 0.0)
+        if prior is not None:
+            total = len(A_val) if weights_val is None else np.sum(weights_val)
+            self.center, self.curvature = prior[0], noise_variance / (prior[1] ** 2 * total)
+
+    def _at(self, level, y, batch):
+        """Rows, weights over their number, and what the losses give at y."""
+        Z, b, weights = (part if batch is None else part[batch] for part in self.levels[level])
+        return Z, weights / len(Z), self.derivatives(Z @ np.reshape(y, (self.c, -1)).T, b)
+
+    def _trust(self, x, batch):
+        """sigma(x_i) and its derivative, or ones."""
+        if self.groups is not None:
+            return 1.0, 0.0
+        chosen = x if batch is None else x[batch]
+        return expit(chosen), expit(chosen) * expit(-chosen)
+
+    def _factors(self, x):
+        """The penalty on each entry of y, none on intercepts."""
+        factors = np.zeros((self.c, self.width))
+        factors[:, : self.p] = 2 * self.ridge if self.groups is None else np.exp(x)[self.groups]
+        return factors.ravel()
+
+    def _intercepts(self):
+        """Where y has the intercepts, if their sum is held at zero."""
+        at = np.zeros((self.c, self.width))
+        if self.sums_intercepts:
+            at[:, -1] = 1
+        return at.ravel()
+
+    def _curvature(self, Z, weights, curvatures):
+        H = np.einsum("i,iqr,ij,il->qjrl", weights, curvatures, Z, Z)
+        return H.reshape(self.dim_y, self.dim_y)
+
+    def hessian(self, x, y, batch=None):
+        """H, (n, n)."""
+        Z, weights, (_, _, curvatures) = self._at("lower", y, batch)
+        at = self._intercepts()
+        data = self._curvature(Z, weights * self._trust(x, batch)[0], curvatures)
+        return data + np.diag(self._factors(x)) + np.outer(at, at)
+
+    def cross(self, x, y, batch=None):
+        """J, (m, n)."""
+        J = np.zeros((self.dim_x, self.dim_y))
+        if self.groups is None:
+            Z, weights, (_, slopes, _) = self._at("lower", y, batch)
+            rows = np.arange(self.dim_x) if batch is None else np.arange(self.dim_x)[batch]
+            entries = np.einsum("i,iq,ij->iqj", weights * self._trust(x, batch)[1], slopes, Z)
+            np.add.at(J, rows, entries.reshape(len(rows), -1))
+            return J
+        places = np.arange(self.dim_y).reshape(self.c, -1)[:, : self.p].ravel()
+        J[self.groups.ravel(), places] = (self._factors(x) * y)[places]
+        return J
+
+    def upper_value(self, x, y, batch=None):
+        _, weights, (losses, _, _) = self._at("upper", y, batch)
+        return float(weights @ losses + self.curvature / 2 * np.sum((x - self.center) ** 2))
+
+    def upper_grad(self, x, y, batch=None):
+        Z, weights, (_, slopes, _) = self._at("upper", y, batch)
+        return self.curvature * (x - self.center), ((weights[:, None] * slopes).T @ Z).ravel()
+
+    def upper_hvp(self, x, y, v, batch=None):
+        Z, weights, (_, _, curvatures) = self._at("upper", y, batch)
+        return self._curvature(Z, weights, curvatures) @ v
+
+    def upper_jvp(self, x, y, u, batch=None):
+        return np.zeros(self.dim_x)
+
+    def lower_value(self, x, y, batch=None):
+        _, weights, (losses, _, _) = self._at("lower", y, batch)
+        penalty = self._factors(x) @ np.square(y) + (self._intercepts() @ y) ** 2
+        return float((weights * self._trust(x, batch)[0]) @ losses + penalty / 2)
+
+    def lower_grad_y(self, x, y, batch=None):
+        Z, weights, (_, slopes, _) = self._at("lower", y, batch)
+        data = ((weights * self._trust(x, batch)[0])[:, None] * slopes).T @ Z
+        at = self._intercepts()
+        return data.ravel() + self._factors(x) * y + (at @ y) * at
+
+    def lower_hvp(self, x, y, v, batch=None):
+        return self.hessian(x, y, batch) @ v
+
+    def lower_jvp(self, x, y, u, batch=None):
+        return self.cross(x, y, batch) @ u
+
+    def lower_grad_x(self, x, y, batch=None):
+        if self.groups is not None:
+            return self.cross(x, y) @ y / 2
+        _, weights, (losses, _, _) = self._at("lower", y, batch)
+        grad, rows = np.zeros(self.dim_x), np.arange(self.dim_x)
+        np.add.at(grad, rows if batch is None else rows[batch], weights * self._trust(x, batch)[1] * losses)
+        return grad
+
+
+class ByBatches(nbo.FiniteSumProblem):
+    """A plain problem over the oracles of another one, which loops call batch by batch."""
+
+    def __init__(self, problem):
+        self.problem, self.dtype = problem, problem.dtype
+        for name in ("dim_x", "dim_y", "bounds", "n_samples_lower", "n_samples_upper"):
+            setattr(self, name, getattr(problem, name))
+
+    def upper_value(self, x, y, batch=None):
+        return self.problem.upper_value(x, y, batch=batch)
+
+    def upper_grad(self, x, y, batch=None):
+        return self.problem.upper_grad(x, y, batch=batch)
+
+    def lower_value(self, x, y, batch=None):
+        return self.problem.lower_value(x, y, batch=batch)
+
+    def lower_grad_y(self, x, y, batch=None):
+        return self.problem.lower_grad_y(x, y, batch=batch)
+
+    def lower_hvp(self, x, y, v, batch=None):
+        return self.problem.lower_hvp(x, y, v, batch=batch)
+
+    def lower_jvp(self, x, y, u, batch=None):
+        return self.problem.lower_jvp(x, y, u, batch=batch)
+
+
+#: Sizes of the data of `LinearCase`: training and validation rows, columns, outputs.
+N, N_VAL, P, C = 40, 30, 4, 3
+
+
+def linear_groups(penalty, c, p):
+    """The group of each entry of W (c, p) that a penalty means."""
+    named = {
+        "feature": np.arange(p), "shared": np.zeros(1, int), "rows": np.arange(c)[:, None],
+        "entries": np.arange(c * p).reshape(c, p),
+    }  # fmt: skip
+    return np.array(np.broadcast_to(named[penalty] if isinstance(penalty, str) else penalty, (c, p)))
+
+
+class LinearCase:
+    """One of the four problems with linear models and `PlainLinear` on the same data."""
+
+    KINDS = ("binary", "multinomial", "ridge", "targets", "cleaning")
+
+    def __init__(
+        self, kind, *, layout=np.asarray, dtype=np.float64, penalty="feature", intercept=False, weighted=False,
+        prior=None, noise_variance=1.0, n=N, n_val=N_VAL, p=P, c=C, seed=0,
+    ):  # fmt: skip
+        rng = np.random.default_rng(seed)
+        A, A_val = (rng.standard_normal((rows, p)) * (rng.random((rows, p)) < 0.8) for rows in (n, n_val))
+        A, A_val = A.astype(dtype), A_val.astype(dtype)
+        c = {"binary": 1, "ridge": 1}.get(kind, c)
+        weights, weights_val = (rng.integers(0, 4, rows) + 0.25 if weighted else None for rows in (n, n_val))
+        common = {"sample_weight": weights, "sample_weight_val": weights_val, "fit_intercept": intercept}
+        plain = {"weights": weights, "weights_val": weights_val, "intercept": intercept}
+        if kind != "cleaning":
+            outputs = {"multinomial": "class", "targets": "target"}.get(kind)
+            names = {"rows": outputs, "entries": f"{outputs}-feature"} if outputs else {}
+            named = names.get(penalty, penalty) if isinstance(penalty, str) else penalty
+            common |= {"penalty": named, "prior": prior, "bounds": (-np.inf, np.inf)}
+            plain |= {"groups": linear_groups(penalty, c, p), "prior": prior}
+        b, b_val = (self._labels(kind, rng, rows, c, dtype) for rows in (n, n_val))
+        own = {"n_classes": c} if kind in ("multinomial", "cleaning") else {}
+        if kind in ("ridge", "targets"):
+            own |= {"noise_variance": noise_variance}
+            plain |= {"noise_variance": noise_variance}
+        if kind == "cleaning":
+            own |= {"ridge": 0.15}
+            plain |= {"ridge": 0.15}
+        self.data, self.options = (layout(A), b, layout(A_val), b_val), common | own
+        self.problem = self.kinds()[kind](*self.data, **self.options)
+        derivatives = {"binary": logistic_derivatives, "ridge": squared_derivatives, "targets": squared_derivatives}
+        self.plain = PlainLinear(
+            derivatives.get(kind, softmax_derivatives), A.astype(float), b, A_val.astype(float), b_val, c, **plain
+        )
+        self.rng = rng
+
+    @staticmethod
+    def kinds():
+        """The classes by the kind of a case."""
+        problems = nbo.problems
+        return {
+            "binary": problems.BinaryLogistic, "multinomial": problems.MultinomialLogistic, "ridge": problems.Ridge,
+            "targets": problems.Ridge, "cleaning": problems.HyperCleaning,
+        }  # fmt: skip
+
+    @staticmethod
+    def _labels(kind, rng, n, c, dtype):
+        if kind == "binary":
+            return np.where(np.arange(n) % 3 > 0, 1, -1)
+        if kind in ("ridge", "targets"):
+            return rng.standard_normal((n, c)).astype(dtype)
+        return np.concatenate([np.arange(c), rng.integers(c, size=max(n - c, 0))])[:n]
+
+    def point(self, scale=1.0):
+        """x, y, u of the problem's types."""
+        y, u = scale * self.rng.standard_normal((2, self.problem.dim_y))
+        return self.rng.standard_normal(self.problem.dim_x), *(a.astype(self.problem.dtype) for a in (y, u))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import numba
 import numpy as np
@@ -474,3 +475,17 @@ def test_the_check_finds_kernels_that_break_the_contract(kernel):
     failed = {c.name: c.detail for c in report.checks if not c.passed}
     assert set(failed) & {"kernels add to their outputs", "means over batches"}
     assert all("upper_grad" in detail for detail in failed.values())
+
+
+def test_calls_of_kernels_neither_keep_nor_free_data(problem):
+    def call():
+        problem.lower_grad_y(*POINT)
+        problem.upper_grad(*POINT)
+        problem.lower_hvp(*POINT, U, batch=slice(3, 9))
+
+    call()
+    arrays = [array for level in problem.data[:2] for array in level]
+    before = [sys.getrefcount(array) for array in arrays]
+    for _ in range(20):
+        call()
+    assert [sys.getrefcount(array) for array in arrays] == before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import runpy
 from pathlib import Path
 
 import pytest
@@ -58,12 +57,6 @@ def test_every_correction_that_docstrings_cite_is_on_the_page():
 def test_every_benchmark_is_described():
     page = (DOCS / "benchmarks.rst").read_text(encoding="utf-8")
     assert [name for name in BENCHMARKS if f"nbo bench {name}\n" not in page] == []
-
-
-def test_every_data_set_that_is_fetched_is_named():
-    script = runpy.run_path(str(ROOT / "data_scripts" / "fetch_libsvm.py"))
-    page = (DOCS / "tune.rst").read_text(encoding="utf-8")
-    assert [name for name in script["SETS"] if f"``{name}``" not in page] == []
 
 
 def test_every_status_is_described():

@@ -10,6 +10,7 @@ import pytest
 from reference_problems import PlainLogistic, logistic_data
 
 import nbo
+from nbo.coordinates import Dense, Room
 from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate, new_point
 from nbo.minibatches import Kernels, Oracles, SharedOracles, components, empty_components, full_components
 from nbo.oracles import KINDS
@@ -84,20 +85,25 @@ def oracles(problem, *, sizes=SIZES, kind=EPOCH, share=False, seed=7):
     streams = make_streams(kind, seed, [*roles, Stream("none", 1, 1, 0)], wraps=True)
     data = backend.data(seed)
     counts = np.zeros((2, len(KINDS)), dtype=np.int64)
-    return (SharedOracles if share else Oracles)(backend.kernels(Kernels._fields), data, streams, counts)
+    return (SharedOracles if share else Oracles)(backend.kernels(Kernels._fields), data, streams, counts, Dense())
+
+
+def room_of(problem):
+    """Room for vectors like x throughout."""
+    return Room(problem.dim_x, problem.dim_x)
 
 
 def memory_of(method, problem, o, **options):
     """The memory that a method makes for the blocks of `oracles`."""
     solver = REGISTRY[method](step_size=0.1, share_batches=isinstance(o, SharedOracles), **options)
     streams = [Stream("lower", int(n), int(size)) for n, size in o.streams.table[:4, 1:3]]
-    return solver.memory(problem, streams, o.data, np.dtype(problem.dtype))
+    return solver.memory(problem, room_of(problem), streams, o.data, np.dtype(problem.dtype))
 
 
 def point_of(problem, seed):
     rng = np.random.default_rng(seed)
     x, y, u = rng.standard_normal(problem.dim_x), *rng.standard_normal((2, problem.dim_y)).astype(problem.dtype)
-    return new_point(x, y, u)
+    return new_point(x, y, u, room_of(problem))
 
 
 def as_dict(parts):
@@ -122,7 +128,7 @@ def found_directions(point: Point):
 
 def parts_of(problem, o, point, k):
     """The five parts on the batches of one iteration."""
-    parts = empty_components(problem.dim_x, problem.dim_y, problem.dtype)
+    parts = empty_components(room_of(problem), problem.dim_y, problem.dtype)
     components(o, k, point.x, point.y, point.u, parts)
     return as_dict(parts)
 
@@ -281,7 +287,8 @@ def test_saga_equals_one_that_keeps_all_rows(problem, share, initialization):
 
 
 def means(memory: SAGA):
-    return dict(zip(PARTS, (memory.mean_y[0], memory.mean_y[1], *memory.mean_x, memory.mean_y[2]), strict=True))
+    in_x = memory.mean_jvp, memory.mean_upper_x
+    return dict(zip(PARTS, (memory.mean_y[0], memory.mean_y[1], *in_x, memory.mean_y[2]), strict=True))
 
 
 @pytest.mark.parametrize(("dtype", "atol"), [(np.float64, 1e-12), (np.float32, 2e-6)], ids=["double", "single"])
@@ -357,7 +364,7 @@ def test_page_takes_all_samples_when_the_coin_says_so():
 
 def test_parts_over_all_samples(problem):
     o, point = oracles(problem), point_of(problem, 4)
-    parts = empty_components(problem.dim_x, problem.dim_y, problem.dtype)
+    parts = empty_components(room_of(problem), problem.dim_y, problem.dtype)
     full_components(o, point.x, point.y, point.u, parts)
     assert_parts(as_dict(parts), full(problem, point), atol=1e-14)
 
@@ -369,7 +376,14 @@ def test_the_choice_follows_the_class_of_the_memory():
 
 def test_a_new_point_is_a_copy():
     x, y = np.ones(2), np.ones(3, dtype=np.float32)
-    point = new_point(x, y, y)
+    point = new_point(x, y, y, Room(2, 2))
     point.x[:], point.y[:] = 5, 6
     assert (x == 1).all() and (y == 1).all() and (point.u == 1).all()
     assert point.d.dtype == point.V.dtype == np.float32 and point.d_x.dtype == np.float64
+
+
+def test_room_in_the_space_of_x_follows_what_is_reached():
+    """D_x has the length of J u, grad_1 f none where it is zero; x itself stays whole."""
+    point, parts = new_point(np.ones(9), np.ones(2), np.ones(2), Room(3, 0)), empty_components(Room(3, 0), 2, float)
+    assert (point.x.shape, point.x_left.shape, point.average.shape, point.d_x.shape) == ((9,), (9,), (9,), (3,))
+    assert (parts.jvp.shape, parts.upper_x.shape, parts.lower.shape) == ((3,), (0,), (2, 2))

@@ -1,4 +1,4 @@
-"""Full-batch logistic passes against NumPy and SciPy products, and what an NBO-GD iteration costs in them."""
+"""Full-batch passes against NumPy and SciPy products, and what an NBO-GD iteration costs in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 import nbo
 from nbo.benchmarks.timing import HEADER, Comparison, one_blas_thread, side_by_side
-from nbo.kernels.logistic import LogisticMean
 
 
 class Case(NamedTuple):
@@ -61,6 +60,10 @@ FULL = (
     Case((20_000, 47_000), 1_500_000, 60, speedup=1.4),
 )
 
+#: Rows, columns and classes of a softmax model; the least speed-up of H [v w] over two products each is 2.
+SOFTMAX = (400_000, 54, 7)
+QUICK_SOFTMAX = (2_000, 54, 7)
+
 QUICK = (Case((2_000, 50), 0, 20), Case((2_000, 500), 0, 10), Case((2_000, 4_700), 15_000, 20))
 
 
@@ -83,6 +86,9 @@ def run(*, quick: bool = False) -> None:
     with one_blas_thread():
         for case in QUICK if quick else FULL:
             print(case, *(comparison.line() for comparison in compare(case)), sep="\n", flush=True)
+        shape = QUICK_SOFTMAX if quick else SOFTMAX
+        print(f"{shape[0]} x {shape[1]} dense, {shape[2]} classes")
+        print(compare_softmax(*shape, rounds=10, bound=None if quick else 2.0).line(), flush=True)
 
 
 def compare(case: Case) -> list[Comparison]:
@@ -103,18 +109,22 @@ def compare(case: Case) -> list[Comparison]:
     rng = np.random.default_rng(1)
     b = np.where(rng.random(case.shape[0]) < 0.5, -1.0, 1.0)
     y, v, w = rng.standard_normal((3, case.shape[1])) / np.sqrt(case.shape[1])
-    V = np.stack((v, w))
-    mean = LogisticMean(A, b)
-    D = mean.gradient(y)[1]
+    V, x = np.stack((v, w)), np.full(1, -2.0)
+    problem = nbo.problems.BinaryLogistic(A, b, A[:8], b[:8], penalty="shared")
+    sigma = 1 / (1 + np.exp(A @ y))
+    D = sigma * (1 - sigma) / len(b)
+    model = problem.lower_model(x, y)
+    model.grad_y()  # stores the curvature weights
 
     def products() -> tuple[Any, Any]:
         return A.T @ (D * (A @ v)), A.T @ (D * (A @ w))
 
     def passes() -> Any:
-        weights = mean.gradient_and_hvp(y, v)[2]
-        return mean.hvp(weights, V)
+        fresh = problem.lower_model(x, y)
+        fresh.grad_y_and_hvp(v)
+        return fresh.hvp(V)
 
-    candidates = {"products": products, "hvp": lambda: mean.hvp(D, V), "A y": lambda: A @ y, "passes": passes}
+    candidates = {"products": products, "hvp": lambda: model.hvp(V), "A y": lambda: A @ y, "passes": passes}
     ms = side_by_side(candidates, case.rounds)
     product_ms, iteration_ms = product_and_iteration_ms(A, b, y, case.rounds)
     return [
@@ -122,6 +132,44 @@ def compare(case: Case) -> list[Comparison]:
         Comparison("NBO-GD passes, T = 1", "one A y", ms["A y"], ms["passes"], True, case.cost),
         Comparison("NBO-GD iteration, T = 1", "one A y", product_ms, iteration_ms, True, case.cost),
     ]
+
+
+def compare_softmax(n: int, p: int, c: int, rounds: int, bound: float | None) -> Comparison:
+    """Measure H [v w] of a softmax model.
+
+    Parameters
+    ----------
+    n, p, c : int
+        Rows, columns and classes.
+    rounds : int
+        Number of repetitions.
+    bound : float or None
+        Least speed-up over two products each.
+
+    Returns
+    -------
+    Comparison
+        With the probabilities at hand on both sides.
+    """
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((n, p)), rng.integers(c, size=n)
+    problem = nbo.problems.MultinomialLogistic(A, b, A[: 20 * c], b[: 20 * c], n_classes=c)
+    x, y, V = np.full(c, -2.0), rng.standard_normal(c * p) / np.sqrt(p), rng.standard_normal((2, c * p))
+    model = problem.lower_model(x, y)
+    model.grad_y()  # stores the probabilities
+    S = np.exp(A @ y.reshape(c, p).T)
+    S /= S.sum(axis=1, keepdims=True)
+
+    def products() -> list[Any]:
+        found = []
+        for v in V:
+            Z = A @ v.reshape(c, p).T
+            Z = S * (Z - (S * Z).sum(axis=1, keepdims=True)) / n
+            found.append((Z.T @ A).ravel())
+        return found
+
+    ms = side_by_side({"products": products, "hvp": lambda: model.hvp(V)}, rounds)
+    return Comparison("H [v w]", "two products each", ms["products"], ms["hvp"], False, bound)
 
 
 def product_and_iteration_ms(A: Any, b: np.ndarray, y: np.ndarray, iterations: int) -> tuple[float, float]:

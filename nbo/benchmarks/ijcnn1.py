@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,14 +61,11 @@ def run_ijcnn1(*, quick: bool) -> None:
     quick : bool
         Two grid points and random data of a small size instead.
     """
-    found = _random_problem() if quick else _real_problem()
-    if found is None:
-        print(
-            "\nIJCNN1: no data. Fetch ijcnn1 and ijcnn1.t by data_scripts/fetch_libsvm.py into ./data, or set "
-            "NBO_DATA_MIRROR to a folder that has them."
-        )
+    try:
+        problem, name = _random_problem() if quick else _real_problem()
+    except FileNotFoundError as error:
+        print(f"\nIJCNN1 is left out: {error}")
         return
-    problem, name = found
     best = accurate_minimum(problem)
     pairs = [(inner, ratio) for inner in INNER_STEPS for ratio in OUTER_RATIOS]
     print(
@@ -186,19 +181,9 @@ def _random_problem() -> tuple[nbo.problems.BinaryLogistic, str]:
     return nbo.problems.BinaryLogistic(*random_data(QUICK_SHAPE, np.float64)), "random data"
 
 
-def _real_problem() -> tuple[nbo.problems.BinaryLogistic, str] | None:
-    paths = [_find(name) for name in ("ijcnn1", "ijcnn1.t")]
-    if None in paths:
-        return None
+def _real_problem() -> tuple[nbo.problems.BinaryLogistic, str]:
     start = time.perf_counter()
-    train, validation = (load(str(path)) for path in paths)
-    problem = nbo.problems.BinaryLogistic(train.A, train.b, validation.A, validation.b)
+    data = load("ijcnn1")
+    problem = nbo.problems.BinaryLogistic(data.A, data.b, data.A_val, data.b_val)
     name = f"IJCNN1 ({problem.n_samples_lower} + {problem.n_samples_upper} rows, read in "
     return problem, name + f"{time.perf_counter() - start:.0f} s)"
-
-
-def _find(name: str) -> Path | None:
-    """Return the path of a file in ./data or in the mirror, compressed or not."""
-    folders = ["data", *filter(None, [os.environ.get("NBO_DATA_MIRROR")])]
-    found = [path for folder in folders for end in ("", ".bz2") for path in sorted(Path(folder).rglob(name + end))]
-    return next((path for path in found if path.is_file()), None)

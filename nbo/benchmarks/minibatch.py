@@ -6,42 +6,18 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import nbo
 from nbo.benchmarks.ijcnn1 import run_ijcnn1
+from nbo.benchmarks.iterations import Case, microseconds
+from nbo.benchmarks.softmax import run_softmax
 from nbo.benchmarks.timing import one_blas_thread
-from nbo.feasible_sets import feasible_set
 from nbo.problem import FiniteSumProblem
-from nbo.solvers.driver import State
 
 Array = np.ndarray[Any, Any]
-
-
-class Case(NamedTuple):
-    """A method with options, and the bounds on its time.
-
-    Attributes
-    ----------
-    label, method : str
-        What the table and `nbo.minimize` call it.
-    options : dict
-        Besides step sizes.
-    microseconds : float or None
-        The largest time an iteration wanted, float64.
-    times_soba : float or None
-        The largest multiple of soba's time wanted.
-    """
-
-    label: str
-    method: str
-    options: dict[str, Any]
-    microseconds: float | None = None
-    times_soba: float | None = None
 
 
 CASES = (
@@ -60,8 +36,6 @@ CASES = (
 
 #: A single loop and one with inner steps, which share their compiled code.
 QUICK_CASES = (CASES[0], CASES[4])
-
-STEPS = {"step_size": 0.1, "inner_step_size": 0.1}
 
 #: Training and validation rows and columns of IJCNN1.
 SHAPE = (49_990, 91_701, 22)
@@ -83,15 +57,20 @@ def run(*, quick: bool = False) -> None:
     """
     shape = QUICK_SHAPE if quick else SHAPE
     with one_blas_thread():
-        print(_HEADING.format(shape=" x ".join(map(str, shape))))
+        print(_HEADING.format(shape=_shown(shape)))
         print(f"  {'':<22} {'float64':>8} {'float32':>8} {'plain':>8}   plain/float64")
         soba = None
         for case in QUICK_CASES if quick else CASES:
             times = measure(case, shape, chunks=3 if quick else 25)
             soba = soba or times[0]
             print(_line(case, times, None if quick else soba), flush=True)
+        run_softmax(quick=quick)
         print_first_iterations(("soba",) if quick else ("soba", "saba", "nsbo-sgd", "amigo-sgd"), bounds=not quick)
         run_ijcnn1(quick=quick)
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
 
 
 def _line(case: Case, times: tuple[float, float, float], soba: float | None) -> str:
@@ -202,38 +181,18 @@ def measure(case: Case, shape: tuple[int, int, int], chunks: int) -> tuple[float
     """
     double, single = random_data(shape, np.float64), random_data(shape, np.float32)
     return (
-        _microseconds(case, nbo.problems.BinaryLogistic(*double), 4000, chunks),
-        _microseconds(case, nbo.problems.BinaryLogistic(*single), 4000, chunks),
-        _microseconds(case, NumpyLogistic(*double), 50, max(2, chunks // 5)),
+        microseconds(case, nbo.problems.BinaryLogistic(*double), 4000, chunks),
+        microseconds(case, nbo.problems.BinaryLogistic(*single), 4000, chunks),
+        microseconds(case, NumpyLogistic(*double), 50, max(2, chunks // 5)),
     )
-
-
-def _microseconds(case: Case, problem: FiniteSumProblem, iterations: int, chunks: int) -> float:
-    """Return the 10th percentile over chunks."""
-    solver = nbo.methods()[case.method].solver(**(STEPS | case.options))
-    times = list(_chunk_times(solver, problem, iterations, chunks))
-    return 1e6 * float(np.percentile(times, 10)) / iterations
-
-
-def _chunk_times(solver: Any, problem: FiniteSumProblem, iterations: int, chunks: int) -> Iterator[float]:
-    """Yield the CPU seconds of chunks of a fixed number of iterations, without evaluations between them."""
-    x, y, u = np.full(problem.dim_x, -2.0), *np.zeros((2, problem.dim_y), problem.dtype)
-    feasible, limits = feasible_set(problem, problem.dim_x, None, x), solver.limits(problem, 0.0, None, np.inf)
-    session, state = solver.session(problem, State(0, x, y, u), feasible, limits, 0)
-    state = session.advance(state, 1)
-    for _ in range(chunks):
-        until = state.nit + iterations
-        start = time.thread_time()
-        while state.nit < until:
-            state = session.advance(state, until)
-        yield time.thread_time() - start
 
 
 _FIRST = """\
 import time
 import numpy as np
 import nbo
-from nbo.benchmarks.minibatch import QUICK_SHAPE, STEPS, random_data
+from nbo.benchmarks.iterations import STEPS
+from nbo.benchmarks.minibatch import QUICK_SHAPE, random_data
 problem = nbo.problems.BinaryLogistic(*random_data(QUICK_SHAPE, np.float64))
 start = time.perf_counter()
 result = nbo.minimize(problem, np.zeros(problem.dim_x), method={method!r}, options=STEPS, max_iter=1, random_state=0)

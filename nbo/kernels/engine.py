@@ -94,41 +94,13 @@ def by_precision(double: Callable[..., Any], single: Callable[..., Any]) -> Call
     callable
         A function for compiled code and for plain Python.
     """
-    return _either(double, single, lambda value: isinstance(value, np.float32), lambda kind: kind == types.float32)
-
-
-def by_storage(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[..., Any]:
-    """Return one function for both ways to store rows, told by its first argument.
-
-    Parameters
-    ----------
-    dense, sparse : callable
-        What to run for rows in one array, and for rows in a tuple of arrays.
-
-    Returns
-    -------
-    callable
-        A function for compiled code and for plain Python.
-    """
-    return _either(
-        dense, sparse, lambda value: isinstance(value, tuple), lambda kind: isinstance(kind, types.BaseTuple)
-    )
-
-
-def _either(
-    usual: Callable[..., Any],
-    other: Callable[..., Any],
-    is_other_value: Callable[[Any], bool],
-    is_other_type: Callable[[Any], bool],
-) -> Callable[..., Any]:
-    """Choose by the first argument: while compiling in compiled code, while running in plain Python."""
 
     def choose(*args: Any) -> Any:
-        return (other if is_other_value(args[0]) else usual)(*args)
+        return (single if isinstance(args[0], np.float32) else double)(*args)
 
     @overload(choose, jit_options=INNER_FLAGS, strict=False)  # type: ignore[arg-type]
     def _resolve(*args: Any) -> Callable[..., Any]:
-        function = other if is_other_type(args[0]) else usual
+        function = single if args[0] == types.float32 else double
         return lambda *args: function(*args)
 
     return choose
@@ -203,7 +175,8 @@ def _overload(plain: Callable[..., Any], choose: Callable[..., Callable[..., Any
     def resolve(*kinds: Any) -> Callable[..., Any]:
         return choose(*kinds)
 
-    overload(plain, jit_options=INNER_FLAGS, strict=False)(resolve)  # type: ignore[arg-type]
+    # inlined, since tuples of arrays are passed as dozens of arguments
+    overload(plain, jit_options=INNER_FLAGS | {"forceinline": True}, strict=False)(resolve)  # type: ignore[arg-type]
 
 
 def _compile(

@@ -7,6 +7,7 @@ together, whose sums across lanes then share their additions.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,10 @@ from nbo.kernels.engine import FASTMATH
 
 #: Rows that are taken together.
 GROUP = 4
+
+#: Bytes from which few columns take rows one after the other: the prefetcher follows one long stream best, and memory
+#: is slower than the sums.
+LONG_ROW = 512
 
 _FAST = tuple(sorted(FASTMATH))
 _INT32 = ir.IntType(32)
@@ -73,20 +78,22 @@ class RowLoops:
         def group(row: Any, size: int) -> None:
             self._clear(sums)
 
-            def step(j: Any, masked: bool) -> None:
+            def step(j: Any, masked: bool, span: int) -> None:
                 factors = [self._load(column, j, masked) for column in columns]
                 for r in range(size):
                     entries = self._load(self._start, self._offset(row, r, j), masked)
                     for factor, mine in zip(factors, sums, strict=True):
                         self._add_product(mine[r], entries, factor)
 
-            self._over_columns(step)
+            self._over_columns(step, 1)
             for mine, out in zip(sums, products, strict=True):
                 total = self._totals([builder.load(part) for part in mine[:size]])
                 place = builder.bitcast(builder.gep(out, [row]), total.type.as_pointer())
                 builder.store(total, place, align=self._itemsize)
 
-        self._over_rows(group)
+        long_rows = builder.icmp_signed(">=", self._width, self._integer(LONG_ROW // self._itemsize))
+        streamed = len(columns) < GROUP
+        self._over_rows(group, builder.select(long_rows, self._integer(0), self._integer(-GROUP)) if streamed else None)
 
     def combine(self, coefficients: list[Any], sums: list[Any]) -> None:
         """Add to each sum the rows times their coefficients.
@@ -96,39 +103,46 @@ class RowLoops:
         coefficients, sums : list of pointer
             One number a row, and one a column, for each sum.
         """
-        builder, parts = self._builder, [self._variables() for _ in sums]
+        builder = self._builder
+        parts = {span: [[self._variables(GROUP // span) for _ in range(span)] for _ in sums] for span in (1, 2)}
 
-        def step(j: Any, masked: bool) -> None:
-            self._clear(parts)
+        def step(j: Any, masked: bool, span: int) -> None:
+            mine, places = parts[span], [builder.add(j, self._integer(s * self._lanes)) for s in range(span)]
+            for vectors in mine:
+                self._clear(vectors)
 
             def group(row: Any, size: int) -> None:
                 for r in range(size):
-                    entries = self._load(self._start, self._offset(row, r, j), masked)
-                    place = [builder.add(row, self._integer(r))]
-                    for mine, factors in zip(parts, coefficients, strict=True):
-                        factor = self._spread(builder.load(builder.gep(factors, place)))
-                        self._add_product(mine[r], entries, factor)
+                    entries = [self._load(self._start, self._offset(row, r, place), masked) for place in places]
+                    here = [builder.add(row, self._integer(r))]
+                    for vectors, factors in zip(mine, coefficients, strict=True):
+                        factor = self._spread(builder.load(builder.gep(factors, here)))
+                        for vector, entry in zip(vectors, entries, strict=True):
+                            self._add_product(vector[r % len(vector)], entry, factor)
 
             self._over_rows(group)
-            for mine, out in zip(parts, sums, strict=True):
-                first, second, third, fourth = (builder.load(part) for part in mine)
-                total = self._add(self._add(first, second), self._add(third, fourth))
-                self._store(self._add(self._load(out, j, masked), total), out, j, masked)
+            for vectors, out in zip(mine, sums, strict=True):
+                for vector, place in zip(vectors, places, strict=True):
+                    total = functools.reduce(self._add, (builder.load(part) for part in vector))
+                    self._store(self._add(self._load(out, place, masked), total), out, place, masked)
 
-        self._over_columns(step)
+        self._over_columns(step, 2)
 
-    def _over_columns(self, step: Callable[[Any, bool], None]) -> None:
-        """Take the columns a vector at a time, and the rest under the mask."""
-        builder, zero = self._builder, self._integer(0)
-        with cgutils.for_range_slice(builder, zero, self._whole, self._integer(self._lanes)) as (j, _):
-            step(j, False)
+    def _over_columns(self, step: Callable[[Any, bool, int], None], span: int) -> None:
+        """Take the columns some vectors at a time, then one at a time, and the rest under the mask."""
+        builder, start = self._builder, self._integer(0)
+        for size in (span, 1)[span == 1 :]:
+            stop = builder.and_(self._whole, self._integer(-size * self._lanes))
+            with cgutils.for_range_slice(builder, start, stop, self._integer(size * self._lanes)) as (j, _):
+                step(j, False, size)
+            start = stop
         with builder.if_then(cgutils.is_not_null(builder, self._rest)):
-            step(self._whole, True)
+            step(self._whole, True, 1)
 
-    def _over_rows(self, group: Callable[[Any, int], None]) -> None:
-        """Take the rows a group at a time, and the rest one by one."""
+    def _over_rows(self, group: Callable[[Any, int], None], mask: Any = None) -> None:
+        """Take the rows a group at a time, and the rest, or all with the mask 0, one by one."""
         builder, zero, one = self._builder, self._integer(0), self._integer(1)
-        grouped = builder.and_(self._count, self._integer(-GROUP))
+        grouped = builder.and_(self._count, self._integer(-GROUP) if mask is None else mask)
         with cgutils.for_range_slice(builder, zero, grouped, self._integer(GROUP)) as (row, _):
             group(row, GROUP)
         with cgutils.for_range_slice(builder, grouped, self._count, one) as (row, _):
@@ -139,9 +153,9 @@ class RowLoops:
         stored = builder.add(self._lo, builder.add(row, self._integer(r)))
         return builder.add(builder.mul(stored, self._width), j)
 
-    def _variables(self) -> list[Any]:
-        """Return a vector variable for each row of a group; the compiler keeps them in registers."""
-        return [cgutils.alloca_once(self._builder, self._vector) for _ in range(GROUP)]
+    def _variables(self, count: int = GROUP) -> list[Any]:
+        """Return vector variables; the compiler keeps them in registers."""
+        return [cgutils.alloca_once(self._builder, self._vector) for _ in range(count)]
 
     def _clear(self, variables: list[list[Any]]) -> None:
         for variable in (v for row in variables for v in row):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 import numpy as np
 from numba import types
+from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin
 from numba.np.numpy_support import as_dtype
@@ -19,6 +20,7 @@ from nbo._kernel_forms import KERNELS
 from nbo._sample_arrays import take_rows
 from nbo.feasible_sets import Box, FeasibleSet
 from nbo.kernels.engine import array, compiled, entry_point
+from nbo.kernels.references import refer_to, reference_to, without_owner
 from nbo.minibatches import Data, Kernels, Oracles
 
 if TYPE_CHECKING:
@@ -74,24 +76,35 @@ def signature(name: str, data: types.Type, dtype: Any) -> tuple[types.Type, ...]
     x, y, V = array(np.float64, 1), array(dtype, 1), array(dtype, 2)
     out_x = array(np.float64, 1, writable=True)
     out_y, out_V = (array(dtype, ndim, writable=True) for ndim in (1, 2))
-    directions = {"u": y, "V": V}
-    outputs = {"value": out_x, "x": out_x, "y": out_y, "V": out_V, "pair": out_V}
+    inputs = {"x": x, "y": y, "u": y, "V": V, "curvatures": V}
+    outputs = {"value": out_x, "x": out_x, "samples": out_x, "y": out_y, "V": out_V, "pair": out_V, "curvatures": out_V}
     form = KERNELS[name]
-    rest = (*(directions[d] for d in form.directions), *(outputs[o] for o in form.outputs))
-    return (data, types.int64, types.int64, types.float64, x, y, *rest)
+    rest = (*(inputs[part] for part in form.inputs), *(outputs[part] for part in form.outputs))
+    return (reference_to(data), types.int64, types.int64, types.float64, *rest)
 
 
-def _without_owner(context: Any, builder: Any, kind: types.Type, value: Any) -> Any:
+def _borrowed_type(kind: types.Type) -> types.Type:
+    """Return the type of what is borrowed: data by reference, all else as it is."""
+    if not isinstance(kind, types.BaseTuple):
+        return kind
+    found = getattr(kind, "instance_class", None)
+    if found is Data:
+        return reference_to(kind)
+    return types.BaseTuple.from_types([_borrowed_type(part) for part in kind.types], found)  # type: ignore[attr-defined]
+
+
+def _borrow(context: Any, builder: Any, kind: types.Type, value: Any) -> Any:
     """Return a value whose arrays have no owner, so that nothing is counted."""
-    if isinstance(kind, types.Array):
-        view = context.make_array(kind)(context, builder, value)
-        view.meminfo, view.parent = view.meminfo.type(None), view.parent.type(None)
-        return view._getvalue()
+    if getattr(kind, "instance_class", None) is Data:
+        return refer_to(builder, without_owner(context, builder, kind, value))
     if isinstance(kind, types.BaseTuple):
-        for i, part in enumerate(kind.types):  # type: ignore[attr-defined]
-            inner = _without_owner(context, builder, part, builder.extract_value(value, i))
-            value = builder.insert_value(value, inner, i)
-    return value
+        parts = cgutils.unpack_tuple(builder, value, len(kind.types))  # type: ignore[attr-defined]
+        borrowed_parts = [
+            _borrow(context, builder, part_kind, part)
+            for part_kind, part in zip(kind.types, parts, strict=True)  # type: ignore[attr-defined]
+        ]
+        return context.make_tuple(builder, _borrowed_type(kind), borrowed_parts)
+    return without_owner(context, builder, kind, value)
 
 
 @infer_global(borrowed)
@@ -99,12 +112,12 @@ class _Borrowed(AbstractTemplate):
     """The type of `borrowed`; with an overload each type would be a function to compile."""
 
     def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Any:
-        return args[0](*args)
+        return _borrowed_type(args[0])(*args)
 
 
 @lower_builtin(borrowed, types.Any)
 def _lower_borrowed(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    return _without_owner(context, builder, signature.args[0], arguments[0])
+    return _borrow(context, builder, signature.args[0], arguments[0])
 
 
 class CompiledKernel(NamedTuple):
@@ -207,18 +220,17 @@ def _require_no_result(name: str, dispatcher: Any, kinds: Any) -> None:
         raise TypeError(f"kernels[{name!r}]: returns {found}; expected nothing: a kernel adds to its last arguments")
 
 
-def call_kernel(
+def run_kernel(
     problem: CompiledProblem,
     name: str,
     data: Data,
     lo: int,
     hi: int,
     scale: float,
-    arguments: tuple[Array, ...],
-    filled: float = 0.0,
+    arrays: Sequence[Array],
     checked: bool = False,
-) -> list[Array]:
-    """Call a kernel on fresh outputs.
+) -> None:
+    """Call a kernel.
 
     Parameters
     ----------
@@ -232,28 +244,16 @@ def call_kernel(
         The rows.
     scale : float
         The factor of the sum.
-    arguments : tuple of ndarray
-        x, y and a direction or a block of them.
-    filled : float
-        What the outputs hold before.
+    arrays : sequence of ndarray
+        The other arguments, outputs included; of their types and C-contiguous.
     checked : bool
         See `kernel`.
-
-    Returns
-    -------
-    list of ndarray
-        The outputs.
     """
-    _, call, dtypes = kernel(problem, name, checked=checked)
-    inputs = [np.ascontiguousarray(a, dtype) for a, dtype in zip(arguments, dtypes, strict=False)]
-    shapes = problem.output_shapes(name, arguments)
-    outputs = [np.full(shape, filled, dtype) for shape, dtype in zip(shapes, dtypes[len(inputs) :], strict=True)]
     try:
-        call(data, lo, hi, scale, *inputs, *outputs)
+        kernel(problem, name, checked=checked).call(data, lo, hi, scale, *arrays)
     except Exception as error:
         error.add_note(f"in kernels[{name!r}]")
         raise
-    return outputs
 
 
 @functools.cache
@@ -278,7 +278,11 @@ def _empty_8(data, lo, hi, scale, x, y, V, out):  # type: ignore[no-untyped-def]
     """Do nothing; never called."""
 
 
-_EMPTY: dict[int, Callable[..., Any]] = {7: _empty_7, 8: _empty_8}
+def _empty_9(data, lo, hi, scale, x, y, u, out_pair, out_samples):  # type: ignore[no-untyped-def]
+    """Do nothing; never called."""
+
+
+_EMPTY: dict[int, Callable[..., Any]] = {7: _empty_7, 8: _empty_8, 9: _empty_9}
 
 
 class CompiledOracles:
@@ -297,6 +301,11 @@ class CompiledOracles:
         problem.require_faithful()
         self._problem = problem
         self._entries: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+    @property
+    def fuses(self) -> bool:
+        """Whether one kernel does what a shared lower batch is for."""
+        return "lower_parts" in self._problem.kernels
 
     def data(self, seed: int | None) -> Data:
         """Return the stored data.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from nbo._validation import as_csr, require_finite, require_unmasked
+from nbo._validation import as_csr, integer, real_array, require_finite, require_unmasked
 
 Array = npt.NDArray[Any]
-Batch = slice | npt.ArrayLike | None
 
 
 def design_matrix(name: str, A: Any) -> Any:
@@ -159,44 +159,150 @@ def _remedy(name: str, values: Array) -> str:
     return f" ({values.size} different labels: a binary problem has two)"
 
 
-def rows(matrix: Any, batch: Batch, name: str = "batch") -> Any:
-    """Return the chosen rows of a matrix or vector.
+def class_labels(b: Any, b_val: Any, n: int, n_val: int, n_classes: int | None) -> tuple[Array, Array, Array]:
+    """Return labels as class numbers, and the classes; one that a part lacks is kept, with a warning.
 
     Parameters
     ----------
-    matrix : ndarray or CSR
-        Samples in rows.
-    batch : slice, integer array or None
-        Which ones; None means all.
-    name : str
-        The argument, for messages.
+    b, b_val : array_like
+        Training and validation labels, (n,) and (n_val,): numbers or strings.
+    n, n_val : int
+        How many there must be.
+    n_classes : int or None
+        c; labels are then 0 .. c - 1. None takes the labels that occur, in order.
 
     Returns
     -------
-    ndarray or CSR
-        C-contiguous; a view where the rows are.
+    codes, codes_val : ndarray of unsigned int
+        0 .. c - 1, (n,) and (n_val,).
+    classes : ndarray
+        The labels that they stand for, (c,).
 
     Raises
     ------
-    TypeError, IndexError, ValueError
-        If `batch` is neither, is out of range, or chooses no rows.
+    TypeError, ValueError
+        For labels of mixed types, out of range or missing, and for fewer than two classes.
     """
-    if batch is None:
-        return matrix
-    if not isinstance(batch, slice):
-        batch = np.asarray(batch)
-        if batch.ndim != 1 or batch.dtype.kind not in "iu":
+    labels = {"b": _labels("b", b, n), "b_val": _labels("b_val", b_val, n_val)}
+    if n_classes is None:
+        if len({array.dtype.kind in "fiub" for array in labels.values()}) > 1:
             raise TypeError(
-                f"{name}: found an array of shape {batch.shape} and type {batch.dtype}; expected None, a slice or a "
-                "1-D integer array"
+                f"b_val: found labels of type {labels['b_val'].dtype}; expected {labels['b'].dtype}, as in b"
             )
-        n = matrix.shape[0]
-        if batch.size and (batch.min() < -n or batch.max() >= n):
-            raise IndexError(f"{name}: found indices from {batch.min()} to {batch.max()}; expected 0 to {n - 1}")
-    chosen = matrix[batch]
-    if chosen.shape[0] == 0:
-        raise ValueError(f"{name}: found an empty batch; expected at least one sample")
-    return chosen if sp.issparse(chosen) else np.ascontiguousarray(chosen)
+        classes = _unique("b, b_val", np.concatenate(list(labels.values())))
+        if classes.size < 2:
+            raise ValueError(f"b: found only the label {classes.tolist()[0]!r}; expected at least two classes")
+    else:
+        classes = np.arange(integer("n_classes", n_classes, minimum=2))
+        for name, array in labels.items():
+            found = _unique(name, array)
+            if array.dtype.kind not in "fiub" or not np.isin(found, classes).all():
+                raise ValueError(
+                    f"{name}: found labels {_shown(found)}; expected 0 .. {classes[-1]}, as n_classes says"
+                )
+    codes = {name: np.searchsorted(classes, array).astype(np.uint32) for name, array in labels.items()}
+    for name, part in (("b", "training"), ("b_val", "validation")):
+        missing = np.setdiff1d(np.arange(classes.size), codes[name])
+        if missing.size:
+            warnings.warn(
+                f"{name}: the {part} rows have no sample of {_shown(classes[missing])}; the model keeps all "
+                f"{classes.size} classes",
+                stacklevel=3,
+            )
+    return codes["b"], codes["b_val"], classes
+
+
+def _labels(name: str, b: Any, n: int) -> Array:
+    require_unmasked(name, b)
+    labels = np.asarray(b)
+    if labels.shape != (n,):
+        raise ValueError(f"{name}: found shape {labels.shape}; expected ({n},), one label a row")
+    if labels.dtype.kind == "f":
+        require_finite(name, labels)
+    if labels.dtype.kind not in "fiubUSO":
+        raise TypeError(f"{name}: found type {labels.dtype}; expected numbers or strings")
+    return labels
+
+
+def _unique(name: str, labels: Array) -> Array:
+    try:
+        return np.unique(labels)
+    except TypeError:
+        raise TypeError(f"{name}: found labels of mixed types; expected numbers or strings") from None
+
+
+def targets(name: str, b: Any, n: int, dtype: np.dtype[Any]) -> Array:
+    """Return regression targets in the data's type.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for messages.
+    b : array_like
+        Targets, (n,) or (n, q).
+    n : int
+        How many rows there must be.
+    dtype : dtype
+        Of the result.
+
+    Returns
+    -------
+    ndarray
+        (n, q), finite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything else.
+    """
+    array = real_array(name, b, f"targets, one a row, ({n},) or ({n}, q)")
+    if array.ndim not in (1, 2) or array.shape[0] != n or 0 in array.shape:
+        raise ValueError(f"{name}: found shape {array.shape}; expected ({n},) or ({n}, q), targets of every row")
+    require_finite(name, array)
+    with np.errstate(over="ignore"):
+        found = np.require(array.reshape(n, -1), dtype, ["C", "A"])
+    require_finite(f"{name} (as {dtype}, the type of A)", found)
+    return found
+
+
+def sample_weights(name: str, weights: Any, n: int, dtype: np.dtype[Any]) -> tuple[Array, float]:
+    """Return weights scaled to mean 1, and their sum as given.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for messages.
+    weights : array_like or None
+        At least 0 and not all zero, (n,); None for ones.
+    n : int
+        How many there must be.
+    dtype : dtype
+        Of the result.
+
+    Returns
+    -------
+    weights : ndarray
+        (n,).
+    total : float
+        n without weights.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything else.
+    """
+    if weights is None:
+        return np.ones(n, dtype), float(n)
+    array = real_array(name, weights, f"weights, one a row, ({n},)").astype(np.float64)
+    if array.shape != (n,):
+        raise ValueError(f"{name}: found shape {array.shape}; expected ({n},), one weight a row")
+    require_finite(name, array)
+    if array.min() < 0 or not array.max() > 0:
+        raise ValueError(
+            f"{name}: found weights from {array.min():g} to {array.max():g}; expected none below 0, one above"
+        )
+    relative = array / array.max()  # whose sum cannot overflow
+    return (relative * (n / relative.sum())).astype(dtype), float(relative.sum()) * float(array.max())
 
 
 def spectral_norm(A: Any) -> float:

@@ -1,8 +1,7 @@
-"""The penalty 1/2 sum_j e^{x_{k(j)}} y_j^2 with one log penalty a feature or group, and the prior on x."""
+"""Groups of penalised entries of W (c, p) with one log penalty each, and the prior on x."""
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -12,149 +11,52 @@ from nbo._validation import real, vector
 
 Array = npt.NDArray[Any]
 
-#: e^x is evaluated at x clipped to this size, within the range of float64.
-LARGEST_EXPONENT = 700.0
+#: e^x is evaluated at x clipped to this size, within the range of the type of y.
+LARGEST_EXPONENTS = {np.dtype(np.float64): 700.0, np.dtype(np.float32): 85.0}
 
 
-class ExponentialPenalty:
-    """r(x, y) = 1/2 sum_j e^{x_{k(j)}} y_j^2, where k(j) is the group of feature j.
-
-    Parameters
-    ----------
-    penalty : {"feature", "shared"} or array_like of int
-        One group a feature, one for all, or the group of each feature: ids 0 .. G-1, each used.
-    n_features : int
-        p.
-
-    Attributes
-    ----------
-    dim_x : int
-        G, the number of groups.
-    groups : ndarray of int
-        The group of each feature, (p,).
-    identity : bool
-        Whether every feature is its own group.
-    """
-
-    def __init__(self, penalty: Any, n_features: int) -> None:
-        self.groups = _groups(penalty, n_features)
-        self.dim_x = int(self.groups.max()) + 1
-        self.identity = self.dim_x == n_features and bool((self.groups == np.arange(n_features)).all())
-
-    def at(self, x: Array) -> PenaltyAt:
-        """Return the penalty at given log penalties.
-
-        Parameters
-        ----------
-        x : ndarray
-            Log penalties, (G,).
-
-        Returns
-        -------
-        PenaltyAt
-            A function of y.
-        """
-        return PenaltyAt(self, x)
-
-    def group_norms(self, sizes: Array) -> Array:
-        """Return the Euclidean norm of `sizes` over every group.
-
-        Parameters
-        ----------
-        sizes : ndarray
-            One number a feature, (p,).
-
-        Returns
-        -------
-        ndarray
-            (G,).
-        """
-        return np.sqrt(np.bincount(self.groups, weights=sizes * sizes, minlength=self.dim_x))
-
-
-class PenaltyAt:
-    """The penalty as a function of y, for fixed x.
+def penalty_groups(penalty: Any, n_outputs: int, n_features: int, outputs: str) -> Array:
+    """Return the group of each entry of W.
 
     Parameters
     ----------
-    penalty : ExponentialPenalty
-        The groups.
-    x : ndarray
-        Log penalties, (G,).
+    penalty : str or array_like of int
+        ``"feature"`` (one group a column), ``"shared"`` (one for all), what `outputs` calls a row (one group a row),
+        ``"<outputs>-feature"`` (one an entry), or ids 0 .. G-1, each used, one a column, (p,), or an entry, (c, p).
+    n_outputs, n_features : int
+        c and p.
+    outputs : str
+        What a row of W is called, such as ``"class"``; with one row there are no groups of rows.
+
+    Returns
+    -------
+    ndarray of int
+        (c, p).
+
+    Raises
+    ------
+    ValueError
+        For anything else.
     """
-
-    def __init__(self, penalty: ExponentialPenalty, x: Array) -> None:
-        self._penalty = penalty
-        self._x = x
-
-    @functools.cached_property
-    def factors(self) -> Array:
-        """e^{x_{k(j)}} for every feature, (p,), float64, finite for every finite x."""
-        exponentials = np.exp(np.minimum(np.maximum(self._x, -LARGEST_EXPONENT), LARGEST_EXPONENT))
-        return exponentials if self._penalty.identity else exponentials[self._penalty.groups]
-
-    def value(self, y: Array) -> float:
-        """Return r(x, y).
-
-        Parameters
-        ----------
-        y : ndarray
-            (p,).
-
-        Returns
-        -------
-        float
-            The penalty.
-        """
-        wide = np.asarray(y, dtype=np.float64)
-        return float(self.factors @ (wide * wide)) / 2
-
-    def hvp(self, V: Array) -> Array:
-        """Return e^{x_{k(j)}} v_j, which for v = y is also the gradient in y.
-
-        Parameters
-        ----------
-        V : ndarray
-            (p,) or rows (k, p).
-
-        Returns
-        -------
-        ndarray
-            As `V`, of its type.
-        """
-        return (self.factors * V).astype(V.dtype, copy=False)
-
-    def jvp(self, y: Array, u: Array) -> Array:
-        """Return sum_{j in group} e^{x} y_j u_j for every group.
-
-        Parameters
-        ----------
-        y, u : ndarray
-            (p,) each.
-
-        Returns
-        -------
-        ndarray
-            (G,), float64.
-        """
-        terms = self.factors * y * u
-        if self._penalty.identity:
-            return terms
-        return np.bincount(self._penalty.groups, weights=terms, minlength=self._penalty.dim_x)
-
-
-def _groups(penalty: Any, n_features: int) -> Array:
+    shape = (n_outputs, n_features)
+    known = {
+        "feature": np.arange(n_features),
+        "shared": np.zeros(1, dtype=np.int64),
+        outputs: np.arange(n_outputs)[:, None],
+        f"{outputs}-feature": np.arange(n_outputs * n_features).reshape(shape),
+    }
+    names = list(known)[: 4 if outputs else 2]
+    wanted = f"{', '.join(map(repr, names))} or an array of group ids"
     if isinstance(penalty, str):
-        if penalty == "feature":
-            return np.arange(n_features)
-        if penalty == "shared":
-            return np.zeros(n_features, dtype=np.int64)
-        raise ValueError(f"penalty: found {penalty!r}; expected 'feature', 'shared' or an array of group ids")
+        if penalty not in names:
+            raise ValueError(f"penalty: found {penalty!r}; expected {wanted}")
+        return np.array(np.broadcast_to(known[penalty], shape), dtype=np.int64)
     ids = np.asarray(penalty)
-    if ids.dtype.kind not in "iu" or ids.shape != (n_features,):
+    if ids.dtype.kind not in "iu" or ids.shape not in ((n_features,), shape):
+        entries = f" or {shape}, one an entry" if outputs else ""
         raise ValueError(
-            f"penalty: found an array of shape {ids.shape} and type {ids.dtype}; expected 'feature', 'shared' or "
-            f"{n_features} integer group ids, one a feature"
+            f"penalty: found an array of shape {ids.shape} and type {ids.dtype}; expected {wanted}, integers of shape "
+            f"({n_features},), one a feature{entries}"
         )
     used = np.unique(ids)
     if not np.array_equal(used, np.arange(used.size)):
@@ -162,7 +64,25 @@ def _groups(penalty: Any, n_features: int) -> Array:
             f"penalty: found group ids from {used[0]} to {used[-1]}, {used.size} different; "
             "expected 0 .. G-1, each used"
         )
-    return ids.astype(np.int64)
+    return np.array(np.broadcast_to(ids, shape), dtype=np.int64)
+
+
+def group_norms(groups: Array, sizes: Array) -> Array:
+    """Return the Euclidean norm of numbers over every group.
+
+    Parameters
+    ----------
+    groups : ndarray of int
+        The group of each entry, (c, p).
+    sizes : ndarray
+        One number an entry, (c, p).
+
+    Returns
+    -------
+    ndarray
+        (G,).
+    """
+    return np.sqrt(np.bincount(groups.ravel(), weights=(sizes * sizes).ravel()))
 
 
 class GaussianPrior:
@@ -175,16 +95,18 @@ class GaussianPrior:
     dim_x : int
         m.
     n_val : float
-        The sum of the validation weights.
+        The sum of the validation weights, over the variance of the noise where the loss is not a log-likelihood.
 
     Attributes
     ----------
+    center : ndarray
+        (m,); without a prior (0,).
     curvature : float
         1/(scale^2 n_val); zero without a prior.
     """
 
     def __init__(self, prior: Any, dim_x: int, n_val: float) -> None:
-        self.center, self.curvature = np.zeros(dim_x), 0.0
+        self.center, self.curvature = np.zeros(0), 0.0
         if prior is None:
             return
         try:
@@ -199,32 +121,20 @@ class GaussianPrior:
         if not 0 < self.curvature < np.inf:
             raise ValueError(f"prior (scale): found {scale!r}; expected a number whose square is representable")
 
-    def value(self, x: Array) -> float:
-        """Return the prior's value.
+    def farthest(self, lower: Array, upper: Array) -> float:
+        """Return the largest size of the prior's gradient in a box.
 
         Parameters
         ----------
-        x : ndarray
-            (m,).
+        lower, upper : ndarray
+            The box, (m,) each.
 
         Returns
         -------
         float
-            At least 0.
+            Zero without a prior.
         """
-        return self.curvature / 2 * float(np.sum((x - self.center) ** 2)) if self.curvature else 0.0
-
-    def grad(self, x: Array) -> Array:
-        """Return the prior's gradient.
-
-        Parameters
-        ----------
-        x : ndarray
-            (m,).
-
-        Returns
-        -------
-        ndarray
-            (m,).
-        """
-        return self.curvature * (x - self.center)
+        if not self.curvature:
+            return 0.0
+        distance = np.maximum(np.abs(lower - self.center), np.abs(upper - self.center))
+        return self.curvature * float(np.linalg.norm(distance))

@@ -18,14 +18,17 @@ from nbo._interrupts import held
 from nbo._validation import choice, integer, real
 from nbo._vectors import norm
 from nbo.compiled import CompiledProblem
+from nbo.coordinates import Room, coordinates_for, dense_direction
 from nbo.feasible_sets import FeasibleSet
 from nbo.gradient_estimators import new_point
 from nbo.inner_steps import estimate_spectrum, largest_curvature
-from nbo.minibatches import AnyOracles, Data, Kernels, Oracles, SharedOracles
+from nbo.minibatches import AnyOracles, Data, FusedOracles, Kernels, Oracles, SharedOracles
 from nbo.oracles import KINDS, CountedProblem, OracleCounts, sample_sizes
 from nbo.plain_oracles import PlainOracles
 from nbo.problem import BilevelProblem, FiniteSumProblem
 from nbo.sampling import (
+    B2,
+    B4,
     IID,
     SAMPLERS,
     WINDOW,
@@ -135,13 +138,17 @@ class StochasticSolver(Solver):
         """
 
     @abc.abstractmethod
-    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> Any:
+    def memory(
+        self, problem: BilevelProblem, room: Room, streams: list[Stream], stored: Data, dtype: np.dtype[Any]
+    ) -> Any:
         """Return the memory of the estimator, as before the first iteration.
 
         Parameters
         ----------
         problem : BilevelProblem
             For the dimensions.
+        room : Room
+            The sizes of arrays in the space of x.
         streams : list of Stream
             The roles.
         stored : Data
@@ -190,6 +197,16 @@ class StochasticSolver(Solver):
         """
         return 2.0
 
+    def touches_batches_only(self) -> bool:
+        """Tell whether an iteration changes x along one batch's J u alone, with nothing dense in the space of x.
+
+        Returns
+        -------
+        bool
+            False by default.
+        """
+        return False
+
     def shares(self) -> bool:
         """Tell whether one lower batch serves D_y, H u and J u.
 
@@ -200,15 +217,20 @@ class StochasticSolver(Solver):
         """
         return False
 
-    def kernels(self) -> tuple[str, ...]:
+    def kernels(self, fused: bool) -> tuple[str, ...]:
         """Return the names of the kernels that the loop calls with these options.
+
+        Parameters
+        ----------
+        fused : bool
+            Whether the problem has ``lower_parts``.
 
         Returns
         -------
         tuple of str
-            All by default.
+            All but ``lower_parts`` by default.
         """
-        return Kernels._fields
+        return tuple(name for name in Kernels._fields if name != "lower_parts")
 
     def weight(self) -> Schedule:
         """Return the weight of the past in momentum or an estimator.
@@ -339,8 +361,10 @@ class StochasticSession(Session):
         self._shuffles = self._kind != IID and any(s.size < s.n for s in self._streams if s.draws)
         self._stored = self._backend.data(self._seed if self._shuffles else None)
         self._oracles: AnyOracles | None = None
-        self._memory = solver.memory(problem, self._streams, self._stored, self._view.dtype)
-        self._point = new_point(start.x, start.y, start.u)
+        source = self._streams[B2 if solver.shares() else B4]
+        self._coordinates, room = coordinates_for(problem, source.n, source.size, solver.touches_batches_only())
+        self._memory = solver.memory(problem, room, self._streams, self._stored, self._view.dtype)
+        self._point = new_point(start.x, start.y, start.u, room)
         self._arrays = _arrays((self._memory, self._point))
         if saved:
             for array, stored in zip(self._arrays, saved["arrays"], strict=True):
@@ -367,9 +391,10 @@ class StochasticSession(Session):
         self._torn = False
         self._chunk = self._next_chunk(stop - state.nit, seconds)
         p = self._point
-        size = norm(p.x_left - self._feasible(p.x_left - p.d_x))
+        d_x = dense_direction(self._coordinates, p.d_x, p.x.shape[0])
+        size = norm(p.x_left - self._feasible(p.x_left - d_x))
         norms = size, norm(p.d[0]), norm(p.d[1])
-        shown = dataclasses.replace(state, x=p.x.copy(), y=p.y.copy(), u=p.u.copy(), d_x=p.d_x.copy(), norms=norms)
+        shown = dataclasses.replace(state, x=p.x.copy(), y=p.y.copy(), u=p.u.copy(), d_x=d_x, norms=norms)
         return self._state(stop, shown)
 
     def _prepare(self, state: State) -> None:
@@ -377,8 +402,10 @@ class StochasticSession(Session):
         if self._oracles is None:
             streams = make_streams(self._kind, self._seed, self._streams, self._backend.wraps)
             counts = np.zeros((2, len(KINDS)), dtype=np.int64)
-            kind = SharedOracles if self._solver.shares() else Oracles
-            self._oracles = kind(self._backend.kernels(self._solver.kernels()), self._coming(), streams, counts)
+            fused = self._backend.fuses
+            kind = (FusedOracles if fused else SharedOracles) if self._solver.shares() else Oracles
+            kernels = self._backend.kernels(self._solver.kernels(fused))
+            self._oracles = kind(kernels, self._coming(), streams, counts, self._coordinates)
         if self._solver.inner_step_size is None and self._inner is None:
             self._inner = self._estimated_step(state)
 

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from nbo._dual import borrowed, dual
-from nbo._updates import add_scaled, copy, move, subtract
+from nbo._updates import add_scaled, copy, subtract
 from nbo._validation import integer
+from nbo.coordinates import Room, hypergradient_from, move_along
 from nbo.gradient_estimators import Point
 from nbo.minibatches import Components, Data, Oracles, empty_components, lower_grad_y, lower_hvp, lower_jvp, upper_grad
 from nbo.oracles import OracleCounts
@@ -82,10 +83,10 @@ def double_loop(
             subtract(d[1], parts.lower[1], parts.upper_y)
             add_scaled(u, -rho, d[1])
         lower_jvp(o, draw(o.streams, B4, k), x, y, u, parts.jvp)
-        subtract(point.d_x, parts.upper_x, parts.jvp)
+        hypergradient_from(point.d_x, parts.upper_x, parts.jvp)
         if k == k1 - 1:
             copy(point.x_left, x)
-        move(x, value(values.upper, k, k0), point.d_x, feasible)
+        move_along(o.coordinates, x, value(values.upper, k, k0), point.d_x, feasible)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,8 +132,8 @@ class AmIGOSGD(StochasticSolver):
             integer("n_linear_steps", self.n_linear_steps, minimum=1)
         super().__post_init__()
 
-    def kernels(self) -> tuple[str, ...]:
-        """Leave out the fused one; see `StochasticSolver.kernels`."""
+    def kernels(self, fused: bool) -> tuple[str, ...]:
+        """Leave out the fused ones; see `StochasticSolver.kernels`."""
         return ("lower_grad_y", "lower_hvp", "lower_jvp", "upper_grad")
 
     def loop(self) -> Callable[..., None]:
@@ -143,9 +144,15 @@ class AmIGOSGD(StochasticSolver):
         """Return Q and N; see `StochasticSolver.settings`."""
         return DoubleLoopSettings(self.n_lower_steps, self.n_linear_steps or self.n_lower_steps)
 
-    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> Components:
+    def memory(
+        self, problem: BilevelProblem, room: Room, streams: list[Stream], stored: Data, dtype: np.dtype[Any]
+    ) -> Components:
         """Return room for minibatch estimates; see `StochasticSolver.memory`."""
-        return empty_components(problem.dim_x, problem.dim_y, dtype)
+        return empty_components(room, problem.dim_y, dtype)
+
+    def touches_batches_only(self) -> bool:
+        """Return True: x moves along the estimate of one batch; see `StochasticSolver.touches_batches_only`."""
+        return True
 
     def draws(self) -> Mapping[str, int]:
         """Return N, Q, 1 and 1; see `StochasticSolver.draws`."""

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from nbo._dual import borrowed, dual
 from nbo._updates import add_scaled, add_scaled_change, blend, copy, move, scale
-from nbo._validation import choice, fraction, integer
+from nbo._validation import choice, flag, fraction, integer
+from nbo.coordinates import Room, move_along
 from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate
 from nbo.minibatches import AnyOracles, Data, empty_components, lower_hvp
 from nbo.oracles import OracleCounts
@@ -89,15 +90,17 @@ def newton_loop(
             copy(point.x_left, point.x)
         add_scaled(point.y, -1.0, V[0])
         add_scaled(point.u, -1.0, V[1])
-        move_upper(point, value(values.upper, k, k0), past if k > 0 else 0.0, settings.averages, feasible)
+        move_upper(o, point, value(values.upper, k, k0), past if k > 0 else 0.0, settings.averages, feasible)
 
 
 @dual
-def move_upper(point: Point, alpha: float, past: float, averages: bool, feasible: Any) -> None:
+def move_upper(o: AnyOracles, point: Point, alpha: float, past: float, averages: bool, feasible: Any) -> None:
     """Move x along -d_x or along its moving average.
 
     Parameters
     ----------
+    o : Oracles
+        What reaches the problem.
     point : Point
         The iterate, and where the directions go.
     alpha : float
@@ -113,7 +116,7 @@ def move_upper(point: Point, alpha: float, past: float, averages: bool, feasible
         blend(point.average, past, point.d_x)
         move(point.x, alpha, point.average, feasible)
     else:
-        move(point.x, alpha, point.d_x, feasible)
+        move_along(o.coordinates, point.x, alpha, point.d_x, feasible)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -147,8 +150,7 @@ class StochasticNewton(StochasticSolver):
     share_batches: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.share_batches, (bool, np.bool_)):
-            raise TypeError(f"share_batches: found {self.share_batches!r}; expected True or False")
+        flag("share_batches", self.share_batches)
         super().__post_init__()
 
     def steps(self) -> int:
@@ -189,11 +191,12 @@ class StochasticNewton(StochasticSolver):
         """Tell whether one lower batch serves D_y, H u and J u; see `StochasticSolver.shares`."""
         return self.share_batches
 
-    def kernels(self) -> tuple[str, ...]:
+    def kernels(self, fused: bool) -> tuple[str, ...]:
         """Leave out what fused or missing steps do not call; see `StochasticSolver.kernels`."""
         if not self.share_batches:
-            return super().kernels()
-        return ("lower_grad_y_and_hvp", "lower_jvp", "upper_grad", *(["lower_hvp"] if self.steps() else []))
+            return super().kernels(fused)
+        parts = ("lower_parts",) if fused else ("lower_grad_y_and_hvp", "lower_jvp")
+        return (*parts, "upper_grad", *(["lower_hvp"] if self.steps() else []))
 
     def loop(self) -> Callable[..., None]:
         """Return `newton_loop`; see `StochasticSolver.loop`."""
@@ -239,8 +242,13 @@ class _InnerSteps(StochasticNewton):
 
 
 class _Sgd(StochasticNewton):
-    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> SGD:
+    def memory(
+        self, problem: BilevelProblem, room: Room, streams: list[Stream], stored: Data, dtype: np.dtype[Any]
+    ) -> SGD:
         return SGD()
+
+    def touches_batches_only(self) -> bool:
+        return not self.averages()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -256,20 +264,24 @@ class _Saga(StochasticNewton):
                 "block of an epoch"
             )
 
-    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> SAGA:
+    def memory(
+        self, problem: BilevelProblem, room: Room, streams: list[Stream], stored: Data, dtype: np.dtype[Any]
+    ) -> SAGA:
         m, n = problem.dim_x, problem.dim_y
         blocks = [stream.blocks for stream in streams[:4]]
         if self.share_batches:
             blocks[B1] = blocks[B4] = blocks[B2]
         return SAGA(
-            parts=empty_components(m, n, dtype),
+            parts=empty_components(room, n, dtype),
             grad=np.zeros((blocks[B2], n), dtype),
             hvp=np.zeros((blocks[B1], n), dtype),
-            jvp=np.zeros((blocks[B4], m), dtype),
-            upper_x=np.zeros((blocks[B3], m), dtype),
+            jvp=np.zeros((1, m) if getattr(problem, "x_per_sample", False) else (blocks[B4], m), dtype),
+            upper_x=np.zeros((blocks[B3], room.upper), dtype),
             upper_y=np.zeros((blocks[B3], n), dtype),
             mean_y=np.zeros((3, n)),
-            mean_x=np.zeros((2, m)),
+            mean_jvp=np.zeros(m),
+            mean_upper_x=np.zeros(room.upper),
+            jvp_blocks=blocks[B4],
             full=self.initialization == "full",
         )
 
@@ -290,9 +302,11 @@ class _Storm(_Momentum):
     def points(self) -> int:
         return 2
 
-    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> STORM:
+    def memory(
+        self, problem: BilevelProblem, room: Room, streams: list[Stream], stored: Data, dtype: np.dtype[Any]
+    ) -> STORM:
         m, n = problem.dim_x, problem.dim_y
-        new, old, last = (empty_components(m, n, dtype) for _ in range(3))
+        new, old, last = (empty_components(room, n, dtype) for _ in range(3))
         y, u = np.zeros((2, n), dtype)
         return STORM(new, old, last, np.zeros(m), y, u)
 
@@ -309,9 +323,11 @@ class _Page(StochasticNewton):
     def points(self) -> int:
         return 2
 
-    def memory(self, problem: BilevelProblem, streams: list[Stream], stored: Data, dtype: np.dtype[Any]) -> PAGE:
+    def memory(
+        self, problem: BilevelProblem, room: Room, streams: list[Stream], stored: Data, dtype: np.dtype[Any]
+    ) -> PAGE:
         m, n = problem.dim_x, problem.dim_y
-        new, old, last = (empty_components(m, n, dtype) for _ in range(3))
+        new, old, last = (empty_components(room, n, dtype) for _ in range(3))
         y, u = np.zeros((2, n), dtype)
         batch = streams[B2]
         probability = batch.size / (batch.n + batch.size) if self.probability is None else self.probability

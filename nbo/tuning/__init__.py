@@ -6,7 +6,7 @@ from typing import Any
 
 from nbo._clock import compilation
 from nbo._validation import choice, integer
-from nbo.datasets import Dataset
+from nbo.datasets import BinaryTable
 from nbo.history import Status
 from nbo.tuning import baseline, stages
 from nbo.tuning.comparison import verdict
@@ -23,7 +23,7 @@ PENALTIES = ("feature", "shared")
 
 
 def tune(
-    dataset: Dataset,
+    dataset: BinaryTable,
     *,
     penalty: str = "feature",
     method: Any = "auto",
@@ -41,8 +41,8 @@ def tune(
 
     Parameters
     ----------
-    dataset : Dataset
-        From :func:`nbo.datasets.load`.
+    dataset : BinaryTable
+        From :func:`nbo.datasets.read_binary`.
     penalty : {"feature", "shared"}
         How far to tune.
     method : str or solver

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from nbo.datasets import DataError, Dataset, Samples
+from nbo.datasets import BinaryTable, DataError, Samples
 
 #: Fewest rows of a label, so that a 60/20/20 split gives every part at least one of them.
 MIN_ROWS_PER_LABEL = 5
@@ -102,12 +102,12 @@ class TuningData:
         return original, float(intercept - self.center @ original)
 
 
-def prepare(dataset: Dataset, seed: int) -> TuningData:
+def prepare(dataset: BinaryTable, seed: int) -> TuningData:
     """Split a data set 60/20/20, stratified by label, and scale it.
 
     Parameters
     ----------
-    dataset : Dataset
+    dataset : BinaryTable
         The data.
     seed : int
         Seed of the shuffles.
@@ -247,7 +247,7 @@ def _units(A: Samples, names: tuple[str, ...]) -> np.ndarray:
 
 
 def _check_scaled(
-    scaled: Mapping[str, Samples], rows: Mapping[str, np.ndarray], dataset: Dataset, scale: np.ndarray
+    scaled: Mapping[str, Samples], rows: Mapping[str, np.ndarray], dataset: BinaryTable, scale: np.ndarray
 ) -> None:
     for name, A in scaled.items():
         sizes = _largest(A)

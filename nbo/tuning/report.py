@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-from nbo.datasets import Dataset
+from nbo.datasets import BinaryTable
 from nbo.tuning.comparison import loss_text
 from nbo.tuning.data import TuningData
 from nbo.tuning.models import FittedModel
@@ -26,7 +26,7 @@ class TuneReport:
 
     Attributes
     ----------
-    dataset : Dataset
+    dataset : BinaryTable
         What was tuned on.
     data : TuningData
         Its split and scaling.
@@ -46,7 +46,7 @@ class TuneReport:
         Time for compilation, which `seconds` of the models leave out.
     """
 
-    dataset: Dataset
+    dataset: BinaryTable
     data: TuningData
     settings: dict[str, object]
     models: tuple[FittedModel, ...]

@@ -18,7 +18,9 @@ def test_quick_run_prints_three_lines_a_case(capsys):
     assert "bounds hold for the full sizes only" in shown
     lines = shown.splitlines()
     starts = [lines.index(str(case)) for case in QUICK]
-    assert len(lines) == starts[0] + 4 * len(QUICK)
+    assert len(lines) == starts[0] + 4 * len(QUICK) + 2
+    assert lines[-2] == "2000 x 54 dense, 7 classes"
+    assert lines[-1].startswith("  H [v w] ") and lines[-1].endswith("times faster than two products each")
     for start in starts:
         own = lines[start + 1 : start + 4]
         assert [line[:26].strip() for line in own] == ["H [v w]", "NBO-GD passes, T = 1", "NBO-GD iteration, T = 1"]
@@ -31,10 +33,12 @@ def test_quick_run_prints_three_lines_a_case(capsys):
 
 def test_full_sizes_have_no_word_on_small_ones(capsys, monkeypatch):
     monkeypatch.setattr(full_batch, "FULL", (Case((200, 5), 0, 2, speedup=1e-9, cost=1e-9),))
+    monkeypatch.setattr(full_batch, "SOFTMAX", (200, 5, 3))
     BENCHMARKS["full-batch"](quick=False)
     shown = capsys.readouterr().out
     assert "Small shapes" not in shown
     assert shown.count("(at least 0.0 wanted: met)") == 1
+    assert shown.count("(at least 2.0 wanted: ") == 1
     assert shown.count("(at most 0.0 wanted: not met)") == 2
 
 

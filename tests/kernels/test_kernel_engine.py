@@ -15,7 +15,7 @@ import pytest
 
 import nbo
 from nbo._clock import compilation
-from nbo.kernels.engine import array, by_precision, by_storage, compiled, helper
+from nbo.kernels.engine import array, by_precision, compiled, helper
 
 PACKAGE = Path(nbo.__file__).parent
 
@@ -23,17 +23,18 @@ PACKAGE = Path(nbo.__file__).parent
 PROGRAM = """
 import sys
 import numpy as np, scipy.sparse as sp
+import nbo
 from nbo.kernels import engine
-from nbo.kernels.logistic import LogisticMean
 dtype = np.dtype(sys.argv[1])
 rng = np.random.default_rng(0)
 A = np.round(rng.standard_normal((9, 5)), 3).astype(dtype) * (rng.random((9, 5)) < 0.7)
 b = np.where(rng.random(9) < 0.5, -1, 1).astype(dtype)
 V = rng.standard_normal((3, 5)).astype(dtype)
 for data in (A, sp.csr_array(A))[: int(sys.argv[2])]:
-    mean = LogisticMean(data, b)
-    gradient, product, weights = mean.gradient_and_hvp(V[0], V[1])
-    numbers = [mean.value(V[0]), *gradient, *product, *mean.gradient(V[0])[0], *mean.hvp(weights, V).ravel()]
+    problem = nbo.problems.BinaryLogistic(data, b, data, b)
+    model = problem.lower_model(np.zeros(5), V[0])
+    gradient, product = model.grad_y_and_hvp(V[1])
+    numbers = [model.value(), *gradient, *product, *model.hvp(V).ravel()]
     print(*(f"{number:.5e}" for number in np.float64(numbers)))
 stats = [kernel.stats for kernel in engine._dispatchers.values()]
 print("hits", sum(sum(s.cache_hits.values()) for s in stats), "of", len(stats))
@@ -161,23 +162,16 @@ def test_full_disk_costs_the_cache_only(own_cache, monkeypatch):
     assert compiled(half, (numba.float64,))(3.0) == 1.5
 
 
-def test_choices_are_the_same_in_plain_python_and_compiled(own_cache):
+def test_a_choice_is_the_same_in_plain_python_and_compiled(own_cache):
     precision = by_precision(helper(lambda x: 2), helper(lambda x: 1))
-    storage = by_storage(helper(lambda rows, i: rows[i]), helper(lambda rows, i: -rows[0][i]))
 
     def choose_precision(x):
         return precision(x[0])
-
-    def choose_storage(rows):
-        return storage(rows, 1)
 
     x = np.arange(3.0)
     for dtype, expected in ((np.float64, 2), (np.float32, 1)):
         assert precision(dtype(0)) == expected
         assert compiled(choose_precision, (array(dtype, 1),))(x.astype(dtype)) == expected
-    assert storage(x, 1) == compiled(choose_storage, (array(np.float64, 1),))(x) == 1
-    pair = numba.types.Tuple([array(np.float64, 1)] * 2)
-    assert storage((x, x), 1) == compiled(choose_storage, (pair,))((x, x)) == -1
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbo.datasets import DataError, Dataset, load
+from nbo.datasets import BinaryTable, DataError, read_binary
 from nbo.tuning.data import prepare, split_rows, with_ones
 
 NAMES = ("no", "yes")
@@ -16,7 +16,7 @@ NAMES = ("no", "yes")
 
 def dataset_of(A, b):
     names = tuple(f"f{j}" for j in range(A.shape[1]))
-    return Dataset(A, b, "made", names, NAMES, "a test", "made for a test")
+    return BinaryTable(A, b, "made", names, NAMES, "a test", "made for a test")
 
 
 @given(counts=st.tuples(st.integers(5, 400), st.integers(5, 400)), seed=st.integers(0, 2**32 - 1))
@@ -48,7 +48,7 @@ def test_too_few_rows(counts, name):
 
 
 def test_dense_columns_are_standardised_by_training_rows():
-    data = prepare(load("breast_cancer"), seed=0)
+    data = prepare(read_binary("breast_cancer"), seed=0)
     assert data.sizes() == {"train": 341, "validation": 114, "test": 114}
     np.testing.assert_allclose(data.train.A[:, :-1].mean(axis=0), 0, atol=1e-10)
     np.testing.assert_allclose(data.train.A[:, :-1].std(axis=0), 1)
@@ -82,7 +82,7 @@ def test_original_units_give_the_same_scores(kind):
 
 
 def test_inputs_are_not_modified():
-    dataset = load("digits-3-8")
+    dataset = read_binary("digits-3-8")
     before = dataset.A.copy()
     prepare(dataset, seed=0)
     np.testing.assert_array_equal(dataset.A, before)

@@ -39,7 +39,7 @@ def test_report_prints_as_table_and_verdict(report):
 
 
 def test_parts_of_a_report_have_short_texts(report):
-    assert repr(report.dataset).startswith("<Dataset breast_cancer: 569 rows, 30 features, labels malignant (-1)")
+    assert repr(report.dataset).startswith("<BinaryTable breast_cancer: 569 rows, 30 features, labels malignant (-1)")
     assert repr(report.data) == "<TuningData: 341 train, 114 validation, 114 test rows of 30 features>"
     assert repr(report.models[2]).startswith("<FittedModel shared: test loss 0.0")
     assert repr(report.stages[0]).startswith("<Stage shared: ")

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss
 
 import nbo
-from nbo.datasets import DataError, Dataset, load
+from nbo.datasets import BinaryTable, DataError, read_binary
 from nbo.history import Status
 from nbo.tuning import PENALTIES, baseline, prepare, stages, tune
 from nbo.tuning.report import ORDER
@@ -16,7 +16,7 @@ from nbo.tuning.report import ORDER
 
 @pytest.fixture(scope="module")
 def cancer():
-    return load("breast_cancer")
+    return read_binary("breast_cancer")
 
 
 def by_name(report):
@@ -103,7 +103,7 @@ def test_shared_penalty_that_ends_at_its_limit_is_noted():
     rng = np.random.default_rng(0)
     b = np.resize([-1.0, 1.0], 100)
     A = b[:, None] * rng.uniform(1, 2, size=(100, 1))
-    report = tune(Dataset(A, b, "apart", ("a",), ("0", "1"), "a test", ""))
+    report = tune(BinaryTable(A, b, "apart", ("a",), ("0", "1"), "a test", ""))
     shared = report.stages[0]
     assert shared.x[0] == pytest.approx(-9.2 - np.log(60))
     assert "shared: the penalty ended at the weakest one allowed (C = 9.9e+03)" in " ".join(report.notes)
@@ -193,7 +193,7 @@ def test_bad_arguments(cancer, arguments, kind, words):
 
 
 def test_too_few_rows():
-    few = Dataset(np.eye(8), np.repeat([-1.0, 1.0], 4), "few", tuple("abcdefgh"), ("0", "1"), "a test", "few rows")
+    few = BinaryTable(np.eye(8), np.repeat([-1.0, 1.0], 4), "few", tuple("abcdefgh"), ("0", "1"), "a test", "few rows")
     with pytest.raises(DataError, match="too few rows"):
         tune(few)
 
@@ -202,7 +202,7 @@ def test_a_column_that_never_varies_is_harmless():
     rng = np.random.default_rng(0)
     A = np.column_stack([rng.normal(size=(80, 2)), np.full(80, 7.0)])
     b = np.where(A[:, 0] + rng.normal(size=80) > 0, 1.0, -1.0)
-    report = tune(Dataset(A, b, "flat", ("a", "b", "c"), ("0", "1"), "a test", ""), max_iter=20)
+    report = tune(BinaryTable(A, b, "flat", ("a", "b", "c"), ("0", "1"), "a test", ""), max_iter=20)
     assert [note for note in report.notes if note.startswith("data: ")] == [
         "data: 1 of 3 features does not vary in the training rows: c"
     ]

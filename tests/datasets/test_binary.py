@@ -1,4 +1,4 @@
-"""Data sets: what the readers accept, what they refuse and with which words, and how labels are mapped."""
+"""Tables with two labels: what the readers accept, what they refuse and with which words, and how labels are mapped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
-from nbo.datasets import BUILT_IN, NPZ_KEYS, DataError, TargetError, load, shown
+from nbo.datasets import BUILT_IN, NPZ_KEYS, DataError, TargetError, read_binary, shown
 
 SVMLIGHT = "1 1:0.5 3:2\n2 2:1 # a comment\n1 1:-1 2:4 3:1\n"
 CSV = 'name,"size, cm",weight\nyes,1.5,10\nno,2.5,20\nyes,-3,30\n'
@@ -33,7 +33,7 @@ def file(tmp_path):
 def refusal(*arguments, kind=DataError):
     """The message of the error that loading raises: one line."""
     with pytest.raises(kind) as caught:
-        load(*arguments)
+        read_binary(*arguments)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -43,7 +43,7 @@ def refusal(*arguments, kind=DataError):
 
 @pytest.mark.parametrize(("name", "shape"), [("breast_cancer", (569, 30)), ("digits-3-8", (357, 64))])
 def test_built_in_set(name, shape):
-    dataset = load(name)
+    dataset = read_binary(name)
     assert dataset.name == name
     assert dataset.A.shape == shape
     assert dataset.A.dtype == np.float64
@@ -53,14 +53,14 @@ def test_built_in_set(name, shape):
 
 
 def test_breast_cancer_keeps_the_meaning_of_its_labels():
-    dataset, bunch = load("breast_cancer"), load_breast_cancer()
+    dataset, bunch = read_binary("breast_cancer"), load_breast_cancer()
     assert dataset.label_names == ("malignant", "benign")
     np.testing.assert_array_equal(dataset.b == 1, bunch.target == 1)
     np.testing.assert_array_equal(dataset.A, bunch.data)
 
 
 def test_digits_are_threes_and_eights():
-    dataset = load("digits-3-8")
+    dataset = read_binary("digits-3-8")
     assert dataset.label_names == ("3", "8")
     assert int(np.sum(dataset.b == -1)) == 183
 
@@ -83,7 +83,7 @@ def test_missing_file(tmp_path):
     [("tiny.svm", bytes), ("tiny.bz2", bz2.compress), ("tiny.t.gz", gzip.compress), ("tiny", bytes)],
 )
 def test_svmlight(file, name, pack):
-    dataset = load(file(name, pack(SVMLIGHT.encode())))
+    dataset = read_binary(file(name, pack(SVMLIGHT.encode())))
     np.testing.assert_array_equal(dataset.A, [[0.5, 0, 2], [0, 1, 0], [-1, 4, 1]])
     np.testing.assert_array_equal(dataset.b, [-1, 1, -1])
     assert dataset.label_names == ("1", "2")
@@ -92,14 +92,14 @@ def test_svmlight(file, name, pack):
 
 
 def test_svmlight_counts_from_zero_if_the_file_does(file):
-    dataset = load(file("zero.svm", "0 0:1 1:2\n1 0:3\n"))
+    dataset = read_binary(file("zero.svm", "0 0:1 1:2\n1 0:3\n"))
     assert dataset.feature_names == ("f0", "f1")
     np.testing.assert_array_equal(dataset.A, [[1, 2], [3, 0]])
 
 
 def test_svmlight_that_is_sparse_stays_sparse(file):
     lines = [f"{j % 2} {j}:{j + 0.5}" for j in range(1, 21)]
-    dataset = load(file("sparse.svm", "\n".join(lines)))
+    dataset = read_binary(file("sparse.svm", "\n".join(lines)))
     assert sp.issparse(dataset.A)
     assert dataset.A.format == "csr"
     assert dataset.columns is None
@@ -114,7 +114,7 @@ def test_svmlight_that_is_sparse_stays_sparse(file):
     ],
 )
 def test_svmlight_columns_without_values_are_left_out(file, content, columns, names):
-    dataset = load(file("wide.svm", content))
+    dataset = read_binary(file("wide.svm", content))
     np.testing.assert_array_equal(dataset.A, [[1, 2, 0], [0, 0, 3]])
     np.testing.assert_array_equal(dataset.columns, columns)
     assert dataset.feature_names == names
@@ -148,7 +148,7 @@ def test_svmlight_round_trip(tmp_path_factory, seed, n, p):
     A, labels = rng.normal(size=(n, p)), np.resize([3, -7], n)
     path = tmp_path_factory.mktemp("svmlight") / "round.svm"
     dump_svmlight_file(A, labels, str(path), zero_based=False)
-    dataset = load(path)
+    dataset = read_binary(path)
     np.testing.assert_allclose(dataset.A, A, rtol=1e-12)
     np.testing.assert_array_equal(dataset.b, np.where(labels == 3, 1, -1))
 
@@ -168,7 +168,7 @@ def test_svmlight_round_trip(tmp_path_factory, seed, n, p):
     ],
 )
 def test_csv(file, name, content):
-    dataset = load(file(name, content), "name")
+    dataset = read_binary(file(name, content), "name")
     np.testing.assert_array_equal(dataset.A, [[1.5, 10], [2.5, 20], [-3, 30]])
     np.testing.assert_array_equal(dataset.b, [1, -1, 1])
     assert dataset.label_names == ("no", "yes")
@@ -177,7 +177,7 @@ def test_csv(file, name, content):
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
 def test_csv_with_another_delimiter(file, delimiter):
-    dataset = load(
+    dataset = read_binary(
         file("t.csv", delimiter.join("ab") + "\n" + delimiter.join("12") + "\n" + "3" + delimiter + "4\n"),
         "b",
     )
@@ -199,13 +199,13 @@ def test_csv_with_another_delimiter(file, delimiter):
 def test_csv_separator_is_the_one_that_splits_the_header_most(file, header, names):
     separator = ";" if header.endswith(";name") else header[-5]
     rows = "".join(separator.join(cells) + "\n" for cells in ("12x", "34y"))
-    dataset = load(file("t.csv", f"{header}\n{rows}"), "name")
+    dataset = read_binary(file("t.csv", f"{header}\n{rows}"), "name")
     assert dataset.feature_names == names
     np.testing.assert_array_equal(dataset.A, [[1, 2], [3, 4]])
 
 
 def test_csv_labels_that_are_numbers_are_ordered_as_numbers(file):
-    dataset = load(file("t.csv", "a,b\n1,9\n2,10\n3,9.0\n"), "b")
+    dataset = read_binary(file("t.csv", "a,b\n1,9\n2,10\n3,9.0\n"), "b")
     assert dataset.label_names == ("9", "10")
     np.testing.assert_array_equal(dataset.b, [-1, 1, -1])
 
@@ -213,7 +213,7 @@ def test_csv_labels_that_are_numbers_are_ordered_as_numbers(file):
 def test_csv_one_hot_columns_become_sparse(file):
     header = ",".join(f"c{j}" for j in range(10))
     rows = [",".join("1" if j == i else "0" for j in range(10)) for i in range(4)]
-    dataset = load(
+    dataset = read_binary(
         file("t.csv", f"{header},label\n" + "".join(f"{row},{i % 2}\n" for i, row in enumerate(rows))),
         "label",
     )
@@ -260,7 +260,7 @@ def test_csv_refusal(file, content, target, words):
 def test_npz(tmp_path, keys):
     path = tmp_path / "t.npz"
     np.savez(path, **{keys[0]: np.array([[1, 2], [3, 4]], dtype=np.int16), keys[1]: np.array([[True], [False]])})
-    dataset = load(path)
+    dataset = read_binary(path)
     np.testing.assert_array_equal(dataset.A, [[1.0, 2], [3, 4]])
     assert dataset.A.dtype == np.float64
     assert dataset.label_names == ("False", "True")
@@ -269,7 +269,7 @@ def test_npz(tmp_path, keys):
 
 def test_npz_feature_names(tmp_path):
     np.savez(tmp_path / "t.npz", A=np.eye(2), b=np.array(["u", "v"]), feature_names=np.array(["left", "right"]))
-    dataset = load(tmp_path / "t.npz")
+    dataset = read_binary(tmp_path / "t.npz")
     assert dataset.feature_names == ("left", "right")
     assert dataset.label_names == ("u", "v")
 
@@ -323,7 +323,7 @@ def test_numbers_beyond_float64_are_refused(tmp_path, n_zeros):
 
 def test_labels_of_any_size_have_names(tmp_path):
     np.savez(tmp_path / "t.npz", A=np.eye(2), b=np.array([1e300, 3.0]))
-    assert load(tmp_path / "t.npz").label_names == ("3", "1e+300")
+    assert read_binary(tmp_path / "t.npz").label_names == ("3", "1e+300")
 
 
 def test_lack_of_memory_is_not_called_a_bad_file(tmp_path, monkeypatch):
@@ -333,7 +333,7 @@ def test_lack_of_memory_is_not_called_a_bad_file(tmp_path, monkeypatch):
     (tmp_path / "t.npz").write_bytes(b"PK")
     monkeypatch.setattr(np, "load", fail)
     with pytest.raises(MemoryError):
-        load(tmp_path / "t.npz")
+        read_binary(tmp_path / "t.npz")
 
 
 @pytest.mark.parametrize(
@@ -394,12 +394,14 @@ def test_trouble_with_the_label_column_names_the_argument(file):
     path = file("t.csv", CSV)
     for arguments in ((path,), (path, "colour"), ("breast_cancer", "label")):
         with pytest.raises(TargetError, match=r"^target: ") as caught:
-            load(*arguments)
+            read_binary(*arguments)
         assert str(caught.value) == f"target: {caught.value.reason}"
 
 
 def test_data_print_in_one_line():
-    assert repr(load("digits-3-8")) == "<Dataset digits-3-8: 357 rows, 64 features, labels 3 (-1) and 8 (+1)>"
+    assert (
+        repr(read_binary("digits-3-8")) == "<BinaryTable digits-3-8: 357 rows, 64 features, labels 3 (-1) and 8 (+1)>"
+    )
 
 
 def test_target_is_for_csv_only(file):
@@ -408,7 +410,7 @@ def test_target_is_for_csv_only(file):
 
 
 def test_larger_number_is_positive_and_keeps_its_digits(file):
-    dataset = load(file("t.svm", "1234568 1:1\n1234567.5 1:2\n"))
+    dataset = read_binary(file("t.svm", "1234568 1:1\n1234567.5 1:2\n"))
     assert dataset.label_names == ("1234567.5", "1234568")
     np.testing.assert_array_equal(dataset.b, [1, -1])
 
@@ -424,6 +426,6 @@ def test_larger_number_is_positive_and_keeps_its_digits(file):
     ],
 )
 def test_published_set(data_mirror, name, shape, sparse):
-    dataset = load(data_mirror / name)
+    dataset = read_binary(data_mirror / name)
     assert dataset.A.shape == shape
     assert sp.issparse(dataset.A) == sparse

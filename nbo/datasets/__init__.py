@@ -1,0 +1,29 @@
+"""Data sets: well-known ones by name, random ones, and tables of the user for ``nbo tune``.
+
+:func:`load` gives a set in training, validation and test parts; :func:`names` lists the sets.
+:func:`make_synthetic_logistic` makes random data. :func:`read_binary` reads a file with two labels.
+"""
+
+from nbo.datasets._formats import NPZ_KEYS, Samples
+from nbo.datasets._store import data_home
+from nbo.datasets.binary import BUILT_IN, BinaryTable, read_binary
+from nbo.datasets.dataset import Dataset
+from nbo.datasets.errors import DataError, TargetError, shown
+from nbo.datasets.loading import load, names
+from nbo.datasets.synthetic import make_synthetic_logistic
+
+__all__ = [
+    "BUILT_IN",
+    "NPZ_KEYS",
+    "BinaryTable",
+    "DataError",
+    "Dataset",
+    "Samples",
+    "TargetError",
+    "data_home",
+    "load",
+    "make_synthetic_logistic",
+    "names",
+    "read_binary",
+    "shown",
+]
