@@ -75,7 +75,7 @@ def checked_kernels(kernels: Any) -> dict[str, Callable[..., Any]]:
     Returns
     -------
     dict
-        A copy.
+        A copy, in the order of `KERNELS`.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def checked_kernels(kernels: Any) -> dict[str, Callable[..., Any]]:
         raise ValueError(f"kernels: found {halves[0]} alone; expected {' and '.join(KEEPING)}, or neither")
     for name, kernel in kernels.items():
         _require_form(f"kernels[{name!r}]", kernel, KERNELS[name].parameters)
-    return dict(kernels)
+    return {name: kernels[name] for name in KERNELS if name in kernels}
 
 
 def _require_form(name: str, kernel: Any, parameters: tuple[str, ...]) -> None:

@@ -201,6 +201,8 @@ def box(name: str, bounds: Any, dim_x: int) -> tuple[npt.NDArray[np.float64], np
         if np.isnan(array).any():
             raise ValueError(f"{name} ({side}): found NaN at index {int(np.isnan(array).argmax())}")
         sides.append(array)
+    if (sides[0] == np.inf).any() or (sides[1] == -np.inf).any():
+        raise ValueError(f"{name}: found a lower bound inf or an upper bound -inf; expected a box with finite points")
     crossed = sides[0] > sides[1]
     if crossed.any():
         i = int(crossed.argmax())
@@ -240,7 +242,24 @@ def as_csr(name: str, A: Any, wanted: str) -> Any:
         raise ValueError(f"{name}: found a sparse array of shape {A.shape}; expected {wanted}")
     if A.format in ("csr", "csc"):
         _require_consistent(name, A)
+    elif A.format == "coo":
+        _require_places(name, A)
+    elif A.format == "bsr":
+        try:
+            A.check_format()
+        except ValueError as error:
+            raise ValueError(f"{name}: found an inconsistent bsr matrix ({error})") from error
     return A.tocsr()
+
+
+def _require_places(name: str, A: Any) -> None:
+    """Raise unless the entries of a COO matrix lie in it: SciPy's conversion follows them blindly."""
+    for places, size in zip((A.row, A.col), A.shape, strict=True):
+        if len(places) != len(A.data) or (len(places) and (places.min() < 0 or places.max() >= size)):
+            raise ValueError(
+                f"{name}: found a coo matrix of shape {A.shape} and {len(A.data)} values with indices from "
+                f"{places.min(initial=0)} to {places.max(initial=0)}; expected 0 to {size - 1}, one for each value"
+            )
 
 
 def _require_consistent(name: str, A: Any) -> None:

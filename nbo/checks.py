@@ -357,11 +357,11 @@ class _Checker:
         return Check("", error < 1e4 * self.eps, f"{error:.1e} relative, worst in {name}")
 
     def within_bounds(self) -> Check:
-        """Call every kernel over all samples in a form that looks at its indices."""
+        """Call every kernel over samples in a form that looks at its indices, before any other form runs."""
         assert isinstance(self.problem, CompiledProblem)
         for name in self.problem.kernels:
             try:
-                self.problem.call_over_all_samples(name, self.x, self.y, self.v, checked=True)
+                self.problem.call_within_bounds(name, self.x, self.y, self.v)
             except TypeError:  # it has the name already
                 raise
             except Exception as error:

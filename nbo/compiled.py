@@ -326,7 +326,7 @@ class CompiledProblem(FiniteSumProblem):
                 worst = max(worst, (np.inf if np.isnan(error) else error, name))
         return worst
 
-    def call_over_all_samples(self, name: str, x: Array, y: Array, v: Array, *, checked: bool = False) -> list[Array]:
+    def call_over_all_samples(self, name: str, x: Array, y: Array, v: Array) -> list[Array]:
         """Return the mean of a kernel over all samples.
 
         Parameters
@@ -335,15 +335,44 @@ class CompiledProblem(FiniteSumProblem):
             The kernel.
         x, y, v : ndarray
             The point, (m,) and (n,), and the direction of products, (n,).
-        checked : bool
-            Whether an index outside of an array raises IndexError.
 
         Returns
         -------
         list of ndarray
             The outputs.
         """
-        return self.mean_of(name, None, self._inputs(name, x, y, v, np.asarray(v)[None]), checked=checked)
+        return self.mean_of(name, None, self._inputs(name, x, y, v, np.asarray(v)[None]))
+
+    def call_within_bounds(self, name: str, x: Array, y: Array, v: Array) -> None:
+        """Call a kernel on all samples, and on some in the middle, so that an index outside of an array raises.
+
+        Parameters
+        ----------
+        name : str
+            The kernel.
+        x, y, v : ndarray
+            The point, (m,) and (n,), and the direction of products, (n,).
+
+        Raises
+        ------
+        IndexError
+            If the kernel reaches beyond an array, such as an `out` that has an entry for each row of the range.
+        ValueError
+            If it tells that f uses x, and the problem declares otherwise.
+        """
+        inputs = self._inputs(name, x, y, v, np.asarray(v)[None])
+        size = self.n_samples_upper if name.startswith("upper") else self.n_samples_lower
+        for lo, hi in ((size // 3, size - size // 4), (0, size)):
+            if lo < hi:
+                totals = self._zeros(name, inputs, hi - lo)
+                if name == "upper_grad" and not self.upper_uses_x:
+                    self._add(name, self.data, lo, hi, 1 / size, inputs, totals, checked=True)
+                    if totals[0].any():
+                        raise ValueError("grad_1 f is not zero; expected upper_uses_x=True")
+                    totals[0] = np.zeros(0)
+                self._add(name, self.data, lo, hi, 1 / size, inputs, totals, checked=True)
+        if name == "upper_jvp" and not self.upper_uses_x and totals[0].any():
+            raise ValueError("nabla_12^2 f u is not zero; expected upper_uses_x=True")
 
     def _inputs(self, name: str, x: Array, y: Array, u: Array, V: Array) -> list[Array]:
         """Return the arrays that a kernel reads, among them what was kept at this point."""
@@ -389,7 +418,7 @@ class CompiledProblem(FiniteSumProblem):
         """
         return self.mean_of("lower_kept_hvp", None, (x, curvatures, V))[0]
 
-    def mean_of(self, name: str, batch: Any, inputs: Sequence[Array], *, checked: bool = False) -> list[Array]:
+    def mean_of(self, name: str, batch: Any, inputs: Sequence[Array]) -> list[Array]:
         """Return the mean of a kernel's outputs over a batch, in double precision.
 
         Parameters
@@ -400,8 +429,6 @@ class CompiledProblem(FiniteSumProblem):
             The samples; None for all.
         inputs : sequence of ndarray
             What the kernel reads.
-        checked : bool
-            Whether an index outside of an array raises IndexError.
 
         Returns
         -------
@@ -422,7 +449,7 @@ class CompiledProblem(FiniteSumProblem):
         stored, lo, hi = chosen_rows(getattr(self.data, level), batch)
         data = self.data._replace(**{level: stored})
         totals = self._zeros(name, inputs, hi - lo)
-        self._add(name, data, lo, hi, 1 / (hi - lo), inputs, totals, checked=checked)
+        self._add(name, data, lo, hi, 1 / (hi - lo), inputs, totals)
         if self.x_per_sample and KERNELS[name].outputs == ("samples",):
             entries, totals = totals[0], [np.zeros(self.dim_x)]
             np.add.at(totals[0], data.lower[-1][lo:hi], entries)
@@ -470,10 +497,10 @@ class CompiledProblem(FiniteSumProblem):
 
     def _require_shapes(self, name: str, inputs: Sequence[Array]) -> None:
         """Raise unless kernels, which compiled code does not keep within bounds, can take these arguments."""
-        lengths = {"x": self.dim_x, "curvatures": self.n_samples_lower}
+        shapes = {"x": (self.dim_x,), "curvatures": (self.n_curvatures, self.n_samples_lower)}
         for label, array in zip(KERNELS[name].inputs, inputs, strict=True):
-            shape, size = np.shape(array), lengths.get(label, self.dim_y)
-            if label in ("V", "curvatures"):
-                label, shape = "v" if label == "V" else label, shape[1:]
-            if shape != (size,):
-                raise ValueError(f"{label}: found shape {shape}; expected ({size},)")
+            shape, wanted = np.shape(array), shapes.get(label, (self.dim_y,))
+            if label == "V":
+                label, shape = "v", shape[1:]
+            if shape != wanted:
+                raise ValueError(f"{label}: found shape {shape}; expected {wanted}")

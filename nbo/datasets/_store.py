@@ -43,6 +43,8 @@ def data_home(folder: str | os.PathLike[str] | None = None) -> Path:
     Path
         The folder, which need not exist.
     """
+    if folder is not None and not isinstance(folder, (str, os.PathLike)):
+        raise TypeError(f"data_home: found {type(folder).__name__}; expected a path")
     if chosen := os.fspath(folder) if folder is not None else os.environ.get("NBO_DATA"):
         return Path(chosen).expanduser()
     if sys.platform == "win32":
@@ -115,8 +117,14 @@ def find(folder: Path, file: DataFile) -> Path | None:
 @contextlib.contextmanager
 def staging(home: Path) -> Iterator[Path]:
     """A temporary folder inside the data home, which is made if need be."""
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home) as stage:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        made = tempfile.TemporaryDirectory(prefix=".fetch-", dir=home)
+    except OSError as error:
+        raise DataError(
+            f"the data home {home} (NBO_DATA, or data_home) cannot be written: {one_line(error)}; expected a folder"
+        ) from error
+    with made as stage:
         yield Path(stage)
 
 
@@ -160,7 +168,10 @@ def install(stage: Path, home: Path, origin: Origin) -> None:
     for file in origin.files():
         target = home / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(stage / file.path, target)
+        try:
+            os.replace(stage / file.path, target)
+        except OSError as error:
+            raise DataError(f"{target} cannot be replaced: {one_line(error)}; expected a file or nothing") from error
 
 
 def _check_digest(source: Path, digest: str, packing: ModuleType | None) -> None:

@@ -64,6 +64,8 @@ def make_synthetic_logistic(
     rng = np.random.default_rng(random_state)
     weights = rng.standard_normal(p)
     A = r * rng.standard_normal((n_train + n_val, p))
+    if not np.abs(A).max() < 1e150:
+        raise ValueError(f"r: found {r:g}; expected a standard deviation below about 1e149")
     response = A @ weights + NOISE * rng.standard_normal(n_train + n_val)
     b = np.where(response > np.median(response), 1.0, -1.0)
     return Dataset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from typing import Any
 
@@ -12,6 +13,9 @@ import scipy.sparse as sp
 from nbo._validation import as_csr, integer, real_array, require_finite, require_unmasked
 
 Array = npt.NDArray[Any]
+
+#: Classes that a problem may have.
+MOST_CLASSES = 1_000_000
 
 
 def design_matrix(name: str, A: Any) -> Any:
@@ -43,7 +47,10 @@ def design_matrix(name: str, A: Any) -> Any:
         matrix = _retyped(matrix, _float_type(name, matrix.dtype, wanted))
         values = matrix.data
     else:
-        dense = np.asarray(A)
+        try:
+            dense = np.asarray(A)
+        except ValueError as error:
+            raise ValueError(f"{name}: not an array ({error}); expected {wanted}") from error
         if dense.ndim != 2:
             raise ValueError(f"{name}: found shape {dense.shape}; expected {wanted}")
         with np.errstate(over="ignore"):
@@ -61,12 +68,16 @@ def _float_type(name: str, dtype: np.dtype[Any], wanted: str) -> np.dtype[Any]:
 
 
 def _retyped(matrix: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a CSR matrix with values and indices as the kernels read them, which shares what it can."""
+    """Return a CSR matrix with values and indices as the kernels read them: itself, or one of its own arrays.
+
+    SciPy reorders a matrix in place even in calls that only read it. All three arrays then change together, or none.
+    """
     parts = (np.require(matrix.data, dtype, ["C", "A"]), _index_array(matrix.indices), _index_array(matrix.indptr))
     if all(new is old for new, old in zip(parts, (matrix.data, matrix.indices, matrix.indptr), strict=True)):
         return matrix
     retyped = type(matrix)(matrix.shape, dtype=dtype)
-    retyped.data, retyped.indices, retyped.indptr = parts  # the constructor might change the index type
+    # copied, and set one by one, since the constructor might change the index type
+    retyped.data, retyped.indices, retyped.indptr = (np.array(part) for part in parts)
     return retyped
 
 
@@ -76,18 +87,20 @@ def _index_array(indices: Array) -> Array:
     return np.require(indices, wanted, ["C", "A"])
 
 
-def same_columns(A: Any, A_val: Any) -> Any:
+def same_columns(A: Any, A_val: Any, name: str = "A_val", of: str = "A") -> Any:
     """Return `A_val` in the type and layout of `A`, so that both levels share kernels.
 
     Parameters
     ----------
     A, A_val : ndarray or CSR
-        Training and validation data from `design_matrix`.
+        Training data and other rows from `design_matrix`.
+    name, of : str
+        What messages call the latter and the former.
 
     Returns
     -------
     ndarray or CSR
-        The validation data.
+        The other rows.
 
     Raises
     ------
@@ -95,11 +108,11 @@ def same_columns(A: Any, A_val: Any) -> Any:
         If the numbers of columns differ.
     """
     if A_val.shape[1] != A.shape[1]:
-        raise ValueError(f"A_val: found {A_val.shape[1]} columns; expected {A.shape[1]}, as in A")
+        raise ValueError(f"{name}: found {A_val.shape[1]} columns; expected {A.shape[1]}, as in {of}")
     with np.errstate(over="ignore"):
         same = _retyped(A_val, A.dtype) if sp.issparse(A_val) else A_val.astype(A.dtype, copy=False)
     if same is not A_val:  # a value may be beyond the narrower type
-        require_finite("A_val (as float32, the type of A)", same.data if sp.issparse(same) else same)
+        require_finite(f"{name} (as float32, the type of {of})", same.data if sp.issparse(same) else same)
     return same
 
 
@@ -129,21 +142,33 @@ def binary_labels(name: str, b: Any, n: int, dtype: np.dtype[Any], *, both: bool
     ValueError
         For other labels, with the mapping that would fix them, another length, or a missing class.
     """
-    require_unmasked(name, b)
-    labels = np.asarray(b)
-    if labels.shape != (n,):
-        raise ValueError(f"{name}: found shape {labels.shape}; expected ({n},), one label a row")
-    if labels.dtype.kind == "f":
-        require_finite(name, labels)
-    try:
-        values = np.unique(labels)
-    except TypeError:
-        raise TypeError(f"{name}: found labels of mixed types; expected -1 and +1") from None
+    labels = _labels(name, b, n)
+    values = np.unique(labels)
     if labels.dtype.kind not in "fiu" or not np.isin(values, (-1, 1)).all():
         raise ValueError(f"{name}: found labels {_shown(values)}; expected -1 and +1{_remedy(name, values)}")
     if both and values.size < 2:
         raise ValueError(f"{name}: found only the class {int(values[0]):+d}; expected both classes, -1 and +1")
-    return labels.astype(dtype)
+    return owned(labels, dtype)
+
+
+def owned(array: Array, dtype: npt.DTypeLike) -> Array:
+    """Return a read-only copy, which no later change of the user's array reaches.
+
+    Parameters
+    ----------
+    array : ndarray
+        What to copy.
+    dtype : dtype
+        Of the copy.
+
+    Returns
+    -------
+    ndarray
+        C-contiguous.
+    """
+    copy = np.array(array, dtype, order="C")
+    copy.flags.writeable = False
+    return copy
 
 
 def _shown(values: Array) -> str:
@@ -185,20 +210,14 @@ def class_labels(b: Any, b_val: Any, n: int, n_val: int, n_classes: int | None) 
     """
     labels = {"b": _labels("b", b, n), "b_val": _labels("b_val", b_val, n_val)}
     if n_classes is None:
-        if len({array.dtype.kind in "fiub" for array in labels.values()}) > 1:
-            raise TypeError(
-                f"b_val: found labels of type {labels['b_val'].dtype}; expected {labels['b'].dtype}, as in b"
-            )
-        classes = _unique("b, b_val", np.concatenate(list(labels.values())))
-        if classes.size < 2:
-            raise ValueError(f"b: found only the label {classes.tolist()[0]!r}; expected at least two classes")
+        classes = _common_classes(labels["b"], labels["b_val"])
     else:
-        classes = np.arange(integer("n_classes", n_classes, minimum=2))
+        classes = np.arange(integer("n_classes", n_classes, minimum=2, maximum=MOST_CLASSES))
         for name, array in labels.items():
-            found = _unique(name, array)
-            if array.dtype.kind not in "fiub" or not np.isin(found, classes).all():
+            if array.dtype.kind not in "fiub" or not np.isin(array, classes).all():
                 raise ValueError(
-                    f"{name}: found labels {_shown(found)}; expected 0 .. {classes[-1]}, as n_classes says"
+                    f"{name}: found labels {_shown(np.unique(array))} of type {array.dtype}; expected numbers 0 .. "
+                    f"{classes[-1]}, as n_classes says"
                 )
     codes = {name: np.searchsorted(classes, array).astype(np.uint32) for name, array in labels.items()}
     for name, part in (("b", "training"), ("b_val", "validation")):
@@ -213,22 +232,38 @@ def class_labels(b: Any, b_val: Any, n: int, n_val: int, n_classes: int | None) 
 
 
 def _labels(name: str, b: Any, n: int) -> Array:
+    """Return labels as an array of numbers, booleans or strings."""
     require_unmasked(name, b)
     labels = np.asarray(b)
     if labels.shape != (n,):
         raise ValueError(f"{name}: found shape {labels.shape}; expected ({n},), one label a row")
+    if labels.dtype.kind == "O":
+        kinds = [kind for kind in (numbers.Real, str) if all(isinstance(label, kind) for label in labels)]
+        if not kinds:
+            raise TypeError(f"{name}: found labels of mixed types; expected numbers or strings")
+        labels = np.array(labels.tolist())
     if labels.dtype.kind == "f":
         require_finite(name, labels)
-    if labels.dtype.kind not in "fiubUSO":
+    if labels.dtype.kind not in "fiubUS":
         raise TypeError(f"{name}: found type {labels.dtype}; expected numbers or strings")
     return labels
 
 
-def _unique(name: str, labels: Array) -> Array:
-    try:
-        return np.unique(labels)
-    except TypeError:
-        raise TypeError(f"{name}: found labels of mixed types; expected numbers or strings") from None
+def _common_classes(b: Array, b_val: Array) -> Array:
+    """Return all labels that occur, in order."""
+    kinds = [
+        {"f": "number", "i": "number", "u": "number"}.get(array.dtype.kind, array.dtype.kind) for array in (b, b_val)
+    ]
+    if kinds[0] != kinds[1]:
+        raise TypeError(f"b_val: found labels of type {b_val.dtype}; expected {b.dtype}, as in b")
+    both = np.concatenate((b, b_val))
+    for name, array in (("b", b), ("b_val", b_val)):
+        if both.dtype.kind == "f" and array.dtype.kind in "iu" and not (both.astype(array.dtype) == both).all():
+            raise ValueError(f"{name}: found labels of type {array.dtype} that {both.dtype} cannot hold; relabel them")
+    classes = np.unique(both)
+    if classes.size < 2:
+        raise ValueError(f"b: found only the label {classes.tolist()[0]!r}; expected at least two classes")
+    return classes
 
 
 def targets(name: str, b: Any, n: int, dtype: np.dtype[Any]) -> Array:
@@ -260,7 +295,7 @@ def targets(name: str, b: Any, n: int, dtype: np.dtype[Any]) -> Array:
         raise ValueError(f"{name}: found shape {array.shape}; expected ({n},) or ({n}, q), targets of every row")
     require_finite(name, array)
     with np.errstate(over="ignore"):
-        found = np.require(array.reshape(n, -1), dtype, ["C", "A"])
+        found = owned(array.reshape(n, -1), dtype)
     require_finite(f"{name} (as {dtype}, the type of A)", found)
     return found
 
@@ -302,27 +337,10 @@ def sample_weights(name: str, weights: Any, n: int, dtype: np.dtype[Any]) -> tup
             f"{name}: found weights from {array.min():g} to {array.max():g}; expected none below 0, one above"
         )
     relative = array / array.max()  # whose sum cannot overflow
-    return (relative * (n / relative.sum())).astype(dtype), float(relative.sum()) * float(array.max())
-
-
-def spectral_norm(A: Any) -> float:
-    """Return |A|_2, or its upper bound |A|_F where neither side is small.
-
-    Parameters
-    ----------
-    A : ndarray or CSR
-        A matrix, (n, p).
-
-    Returns
-    -------
-    float
-        At least the spectral norm.
-    """
-    if min(A.shape) > 2000:
-        return float(np.linalg.norm(row_norms(A)))
-    gram = A.T @ A if A.shape[1] <= A.shape[0] else A @ A.T
-    dense = gram.toarray() if sp.issparse(gram) else gram
-    return float(np.sqrt(max(np.linalg.eigvalsh(np.asarray(dense, dtype=np.float64))[-1], 0.0)))
+    total = float(relative.sum()) * float(array.max())
+    if not 1e-300 < total < 1e300:
+        raise ValueError(f"{name}: found weights whose sum is {total:.3g}; expected one between 1e-300 and 1e300")
+    return owned(relative * (n / relative.sum()), dtype), total
 
 
 def row_norms(A: Any) -> Array:

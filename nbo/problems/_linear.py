@@ -170,7 +170,7 @@ class LinearModel(CompiledProblem):
             (k, c), of one output (k,).
         """
         coef, intercept = self.coefficients(y)
-        matrix = same_columns(self.A, design_matrix("A", A))
+        matrix = same_columns(self.A, design_matrix("A", A), "A", "the training rows")
         scores = np.asarray(matrix @ coef.T) + intercept
         return scores[:, 0] if self.n_outputs == 1 else scores
 
@@ -194,6 +194,10 @@ class ClassPredictions(LinearModel):
     """
 
     classes: Array
+
+    def fingerprint(self) -> str:
+        """Return a hash of data, classes and settings; see `BilevelProblem.fingerprint`."""
+        return fingerprint(type(self), super().fingerprint(), self.classes.tolist())
 
     def predict(self, A: Any, y: npt.ArrayLike) -> Array:
         """Return the likeliest label of each row.
@@ -267,7 +271,7 @@ class PenalisedLinearModel(LinearModel):
             penalty={"groups": self._groups, "limit": LARGEST_EXPONENTS[np.dtype(rows.A.dtype)]},
             prior=GaussianPrior(prior, dim_x, rows.total_val / noise_variance),
             dim_x=dim_x,
-            bounds=box("bounds", (-np.log(rows.total) - 9.2, 12.0) if bounds is None else bounds, dim_x),
+            bounds=box("bounds", (-np.log(max(rows.total, 1.0)) - 9.2, 12.0) if bounds is None else bounds, dim_x),
         )
 
     @functools.cached_property

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import real, vector
+from nbo._validation import real, real_array, vector
 
 Array = npt.NDArray[Any]
 
@@ -51,7 +51,7 @@ def penalty_groups(penalty: Any, n_outputs: int, n_features: int, outputs: str) 
         if penalty not in names:
             raise ValueError(f"penalty: found {penalty!r}; expected {wanted}")
         return np.array(np.broadcast_to(known[penalty], shape), dtype=np.int64)
-    ids = np.asarray(penalty)
+    ids = real_array("penalty", penalty, wanted)
     if ids.dtype.kind not in "iu" or ids.shape not in ((n_features,), shape):
         entries = f" or {shape}, one an entry" if outputs else ""
         raise ValueError(
@@ -111,15 +111,19 @@ class GaussianPrior:
             return
         try:
             center, scale = prior
+            single = np.ndim(center) == 0
         except (TypeError, ValueError):
             raise TypeError(f"prior: found {prior!r}; expected None or a pair (center, scale)") from None
-        if np.ndim(center) == 0:
+        if single:
             center = np.full(dim_x, real("prior (center)", center))
         self.center = vector("prior (center)", center, dim_x, np.float64, "dim_x")
         with np.errstate(over="ignore", under="ignore"):
             self.curvature = float(np.float64(1 / real("prior (scale)", scale, positive=True)) ** 2 / n_val)
         if not 0 < self.curvature < np.inf:
-            raise ValueError(f"prior (scale): found {scale!r}; expected a number whose square is representable")
+            raise ValueError(
+                f"prior (scale): found {scale!r} with a total validation weight over noise variance of {n_val:.3g}; "
+                "expected a number for which 1/(scale^2 n_val) is representable"
+            )
 
     def farthest(self, lower: Array, upper: Array) -> float:
         """Return the largest size of the prior's gradient in a box.

@@ -102,16 +102,14 @@ def test_a_run_touches_the_entries_of_its_batches_alone(method, sampler, share):
     assert 7 <= touched.sum() <= 21
     found = run(cleaning(), method, max_iter=3, **options).x
     np.testing.assert_array_equal(found[~touched], START[~touched])
-    assert 7 <= (found[touched] != START[touched]).sum()  # all but those of a first batch, where u is zero
+    assert (found[touched] != START[touched]).sum() >= 7  # all but those of a first batch, where u is zero
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["saba", "nsbo-saga", "nsbo-storm", "nsbo-page", *sorted(SPARSE)])
+@pytest.mark.parametrize("method", ["saba", "nsbo-storm", "nsbo-page", *sorted(SPARSE)])
 def test_compiled_loops_equal_plain_ones(method):
     """Past bounds and with samples that are drawn twice; counts and samples are the same."""
-    for sampler in (
-        ["epoch"] if "sa" in method and method[-1] == "a" and method != "soba" else ["epoch", "window", "iid"]
-    ):
+    for sampler in ["epoch"] if method == "saba" else ["epoch", "window", "iid"]:
         case = LinearCase("cleaning", intercept=True, weighted=True)
         problems = case.problem, ByBatches(case.problem), case.plain
         for problem in problems:

@@ -9,7 +9,6 @@ from reference_problems import logistic_data
 from sklearn.linear_model import LogisticRegression
 
 import nbo
-from nbo.problems._data import spectral_norm
 
 PENALTIES = {"feature": "feature", "shared": "shared", "groups": np.array([0, 1, 1, 0, 2])}
 LAYOUTS = {
@@ -325,13 +324,6 @@ def test_more_bad_arguments(changes, message):
     good = {"A": A, "b": B, "A_val": A_VAL, "b_val": B_VAL}
     with pytest.raises((TypeError, ValueError), match=message):
         nbo.problems.BinaryLogistic(**(good | changes))
-
-
-def test_the_norm_of_a_large_matrix_counts_duplicate_entries():
-    n = 2001
-    entries = (np.ones(4), (np.zeros(4, int), np.zeros(4, int)))
-    matrix = sp.csr_matrix((entries[0], np.zeros(4, int), np.r_[0, np.full(n, 4)]), shape=(n, n))
-    assert spectral_norm(matrix) == 4.0 == sp.coo_matrix(entries, shape=(n, n)).tocsr().max()
 
 
 def test_validation_data_too_large_for_the_type_of_the_training_data():
