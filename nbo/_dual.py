@@ -86,7 +86,7 @@ def by_class(table: dict[type, Callable[..., Any]]) -> Callable[..., Any]:
     Parameters
     ----------
     table : dict
-        NamedTuple class -> function, each marked by `dual`.
+        NamedTuple class -> function, each marked by `dual`, or of one form only, as those of `nbo.kernels`.
 
     Returns
     -------

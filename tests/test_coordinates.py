@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -306,3 +308,24 @@ def test_x_has_an_entry_for_each_lower_sample_or_none():
     for name in ("x_per_sample", "upper_uses_x"):
         with pytest.raises(TypeError, match=f"{name}: found"):
             trusting(**{name: "yes"})
+
+
+def by_stored_row(data, lo, hi, scale, x, y, u, out):
+    """Wrong: an entry for each stored row, though `out` starts with the row lo."""
+    A, b, row = data.lower
+    for i in range(lo, hi):
+        out[i] += scale * np.exp(x[row[i]]) * (np.dot(A[i], y) - b[i]) * np.dot(A[i], u)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kernels": KERNELS | {"lower_jvp": by_stored_row}}, r"kernels\['lower_jvp'\]: IndexError"),
+        ({"common": (0.4,), "upper_uses_x": False}, "grad_1 f is not zero; expected upper_uses_x=True"),
+    ],
+)
+def test_what_would_write_outside_of_arrays_is_found_before_it_does(changes, message):
+    report = nbo.check_problem(trusting(**changes), X, Y)
+    assert not report
+    assert re.search(message, str(report))

@@ -109,7 +109,9 @@ def test_both_forms_have_the_same_parameters(marked):
 def test_choices_are_between_marked_functions():
     plain = {m.plain for m in MARKED if isinstance(m, Dual)}
     choices = [m for m in OURS if isinstance(m, Choice)]
-    assert choices and all(function in plain for m in choices for function in m.table.values())
+    chosen = [function for m in choices for function in m.table.values()]
+    # functions of kernels are compiled only, so that nothing has to tell their two forms apart
+    assert chosen and all(f in plain or f.__module__.startswith("nbo.kernels.") for f in chosen)
 
 
 def draws(streams, role, first, out, coins):

@@ -216,8 +216,8 @@ def class_labels(b: Any, b_val: Any, n: int, n_val: int, n_classes: int | None) 
         for name, array in labels.items():
             if array.dtype.kind not in "fiub" or not np.isin(array, classes).all():
                 raise ValueError(
-                    f"{name}: found labels {_shown(np.unique(array))} of type {array.dtype}; expected numbers 0 .. "
-                    f"{classes[-1]}, as n_classes says"
+                    f"{name}: found labels {_shown(np.unique(array))}; expected 0 .. {classes[-1]}, as n_classes says "
+                    f"(they are of type {array.dtype})"
                 )
     codes = {name: np.searchsorted(classes, array).astype(np.uint32) for name, array in labels.items()}
     for name, part in (("b", "training"), ("b_val", "validation")):

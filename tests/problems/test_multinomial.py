@@ -81,7 +81,7 @@ def test_labels_of_any_type_are_numbered_in_order(names):
     x = x[: problem.dim_x]
     assert problem.lower_value(x, y) == plain.lower_value(x, y)
     found = problem.predict(A_VAL, y)
-    assert found.dtype == names.dtype
+    assert found.dtype == problem.classes.dtype
     np.testing.assert_array_equal(found, names[plain.predict(A_VAL, y)])
 
 
