@@ -19,7 +19,10 @@ def test_example_runs(repository, run_page):
     assert run_page(repository / "README.rst") > 0
 
 
-@pytest.mark.parametrize(("name", "last_step"), [("tune", "nbo tune breast_cancer"), ("run-tests", "python -m pytest -n 2 --dist loadfile --no-loadscope-reorder")])
+@pytest.mark.parametrize(
+    ("name", "last_step"),
+    [("tune", "nbo tune breast_cancer"), ("run-tests", "python -m pytest -n 2 --dist loadfile --no-loadscope-reorder")],
+)
 def test_command_is_one_line_with_known_extras(readme, name, last_step):
     block = re.search(rf"\.\. code-block:: console\n +:name: {name}\n\n((?: +\S.*\n)+)", readme)
     assert block is not None
