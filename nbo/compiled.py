@@ -313,7 +313,7 @@ class CompiledProblem(FiniteSumProblem):
         worst = (0.0, "all kernels")
         for name in self.kernels:
             inputs = self._inputs(name, x, y, y + 1, np.stack((y + 1, y - 1)))
-            size = self.n_samples_upper if name.startswith("upper") else self.n_samples_lower
+            size = self._n_samples(name)
             once, twice = self._zeros(name, inputs, size - size // 3), self._zeros(name, inputs, size - size // 3)
             for total in twice:
                 total += 1
@@ -361,7 +361,7 @@ class CompiledProblem(FiniteSumProblem):
             If it tells that f uses x, and the problem declares otherwise.
         """
         inputs = self._inputs(name, x, y, v, np.asarray(v)[None])
-        size = self.n_samples_upper if name.startswith("upper") else self.n_samples_lower
+        size = self._n_samples(name)
         for lo, hi in ((size // 3, size - size // 4), (0, size)):
             if lo < hi:
                 totals = self._zeros(name, inputs, hi - lo)
@@ -373,6 +373,10 @@ class CompiledProblem(FiniteSumProblem):
                 self._add(name, self.data, lo, hi, 1 / size, inputs, totals, checked=True)
         if name == "upper_jvp" and not self.upper_uses_x and totals[0].any():
             raise ValueError("nabla_12^2 f u is not zero; expected upper_uses_x=True")
+
+    def _n_samples(self, name: str) -> int:
+        """Return the number of samples of a kernel's level."""
+        return self.n_samples_upper if name.startswith("upper") else self.n_samples_lower
 
     def _inputs(self, name: str, x: Array, y: Array, u: Array, V: Array) -> list[Array]:
         """Return the arrays that a kernel reads, among them what was kept at this point."""

@@ -66,7 +66,7 @@ class Common(NamedTuple):
         Of both levels.
     weighting : GivenWeights or LearnedWeights
         Of the lower level.
-    penalty : EntryPenalty, RowPenalty or ConstantPenalty
+    penalty : Penalty
         Of the lower level.
     prior : Prior
         Of the upper level.
@@ -269,7 +269,13 @@ def _learned_cross(weighting, level, loss, penalty, lo, hi, scale, x, y, u, out)
 def _add_along(level, loss, start, stop, scale, x, work, out):  # type: ignore[no-untyped-def]
     """Add what a block of rows gives of J u, an entry for each row."""
     along(loss, level[1], start, stop - start, work, loss.n_outputs)
-    values, weights, row = spare(work, 2), level[2], level[3]
+    _add_by_trust(level, start, stop, scale, x, spare(work, 2), out)
+
+
+@helper(forceinline=True)
+def _add_by_trust(level, start, stop, scale, x, values, out):  # type: ignore[no-untyped-def]
+    """Add scale w_i sigma'(x_i) times a number for each row of a block."""
+    _, _, weights, row = level
     for i in range(stop - start):
         _, slope = links.loss_derivatives(x[row[start + i]])
         out[i] += scale * weights[start + i] * slope * values[i]
@@ -284,16 +290,13 @@ def _given_grad_x(weighting, level, loss, penalty, lo, hi, scale, x, y, out):  #
 
 
 def _learned_grad_x(weighting, level, loss, penalty, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
-    A, b, weights, row = level
+    A, b, _, _ = level
     W, work = _matrix(loss, y), workspace(y, loss.n_outputs + SPARE)
     for start in range(lo, hi, work.shape[1]):
         stop = min(start + work.shape[1], hi)
         _margins(loss, A, start, stop, (W,), work)
         losses(loss, b, start, stop - start, work)
-        values = spare(work, 1)
-        for i in range(stop - start):
-            _, slope = links.loss_derivatives(x[row[start + i]])
-            out[start - lo + i] += scale * weights[start + i] * slope * values[i]
+        _add_by_trust(level, start, stop, scale, x, spare(work, 1), out[start - lo :])
 
 
 #: Adds grad_1 g, shaped as J u is: (weighting, level, loss, penalty, lo, hi, scale, x, y, out).

@@ -251,10 +251,8 @@ def _labels(name: str, b: Any, n: int) -> Array:
 
 def _common_classes(b: Array, b_val: Array) -> Array:
     """Return all labels that occur, in order."""
-    kinds = [
-        {"f": "number", "i": "number", "u": "number"}.get(array.dtype.kind, array.dtype.kind) for array in (b, b_val)
-    ]
-    if kinds[0] != kinds[1]:
+    kinds = {"number" if array.dtype.kind in "fiu" else array.dtype.kind for array in (b, b_val)}
+    if len(kinds) > 1:
         raise TypeError(f"b_val: found labels of type {b_val.dtype}; expected {b.dtype}, as in b")
     both = np.concatenate((b, b_val))
     for name, array in (("b", b), ("b_val", b_val)):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nbo._validation import flag
 from nbo.problems.autodiff.derivatives import Derivatives
 from nbo.problems.autodiff.problem import AutodiffProblem, AutodiffSumProblem
 
@@ -87,11 +88,10 @@ def from_jax(
     """
     from nbo.problems.autodiff.jax_backend import JaxDerivatives
 
-    if not isinstance(jit, (bool, np.bool_)):
-        raise TypeError(f"jit: found {jit!r}; expected True or False")
+    compiles = flag("jit", jit)
 
     def derivatives(function: Function, name: str, has_samples: bool) -> Derivatives:
-        return JaxDerivatives(function, name, working, has_samples, bool(jit))
+        return JaxDerivatives(function, name, working, has_samples, compiles)
 
     working = _floating(dtype)
     return _problem(derivatives, f, g, dim_x, dim_y, bounds, n_samples_upper, n_samples_lower)
