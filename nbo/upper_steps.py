@@ -293,6 +293,23 @@ class Progress:
     rate: float = 0.0
 
 
+def iterations_at_rest(memory: Memory) -> int:
+    """Return for how many iterations the adaptive step has left x where it is.
+
+    Parameters
+    ----------
+    memory : mapping
+        Of a method.
+
+    Returns
+    -------
+    int
+        Zero where x has just moved, and with given step sizes.
+    """
+    progress = memory.get("upper")
+    return 0 if progress is None else progress.waited
+
+
 @dataclasses.dataclass(frozen=True)
 class AdaptiveStep(UpperStep):
     """A projected quasi-Newton step that waits for an accurate hypergradient and backs off when Phi rises.

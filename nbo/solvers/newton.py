@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import choice, integer
-from nbo._vectors import norm
+from nbo._vectors import norm, row_norms
 from nbo.inner_steps import InnerStep, Memory, doubt_spectrum, lag, with_spectrum
 from nbo.linear_solvers import (
     BlockConjugateGradient,
@@ -24,14 +24,18 @@ from nbo.linear_solvers import (
     LinearSolver,
     validate_spectrum,
 )
+from nbo.lower_steps import LowerStep
 from nbo.oracles import CountedProblem, OracleCounts
 from nbo.problem import LowerModel
 from nbo.schedules import Schedule, validate_schedule
 from nbo.solvers.base import DeterministicSolver
 from nbo.solvers.driver import State
-from nbo.upper_steps import Directions
+from nbo.upper_steps import ROUNDING, Directions, iterations_at_rest
 
 Array = npt.NDArray[Any]
+
+#: The most halvings of a step on y in one iteration.
+HALVINGS = 30
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,6 +44,9 @@ class NewtonSolver(DeterministicSolver):
 
     At the old (x, y, u): v ~ H^{-1} grad_2 g and w ~ H^{-1} (H u - grad_2 f), then
     x <- x - alpha (grad_1 f - J u), y <- y - v, u <- u - w (Jacobi order, errata E7).
+
+    With the adaptive rule y <- y - t v while x rests: a step after which g rises too steeply is halved
+    (`nbo.lower_steps`), each time for 1 more lower_grad_y and 1 more lower_hvp.
 
     Parameters
     ----------
@@ -94,13 +101,15 @@ class NewtonSolver(DeterministicSolver):
             Without the one in H u - grad_2 f.
         """
 
-    def observe(self, solution: LinearSolution, residual_grew: bool, memory: Memory) -> Memory:
+    def observe(self, solution: LinearSolution, rhs: Array, residual_grew: bool, memory: Memory) -> Memory:
         """Learn from an inner solution; by default nothing.
 
         Parameters
         ----------
         solution : LinearSolution
             Of this iteration.
+        rhs : ndarray
+            Its right-hand sides in rows, (2, n).
         residual_grew : bool
             Whether |H u - grad_2 f| is larger than an iteration ago.
         memory : mapping
@@ -128,9 +137,9 @@ class NewtonSolver(DeterministicSolver):
         Directions
             What the upper step needs.
         """
-        x, y, u = state.x, state.y, state.u
-        model = view.lower_model(x, y)
-        d_y, product = model.grad_y_and_hvp(u)
+        x, u = state.x, state.u
+        model, d_y, product, last = self._start(view, state)
+        y = model.y
         grad_1, grad_2 = view.upper_grad(x, y)
         rhs = np.empty((2, y.shape[0]), dtype=y.dtype)
         rhs[0] = d_y
@@ -138,9 +147,12 @@ class NewtonSolver(DeterministicSolver):
         solver, memory = self.linear_solver(state.nit, model, state.memory)
         solution = solver.solve(model.hvp, rhs)
         residual = norm(d_u)
-        memory = self.observe(solution, residual > state.norms[2], memory)
+        memory = self.observe(solution, rhs, residual > state.norms[2], memory)
         v, w = solution.solution
-        y_new, u_new = y - v, u - w
+        move = LowerStep(y, v, float(v @ d_y)) if last is None else last.following(y, v, d_y)
+        if self.step_size is None:
+            memory = {**memory, "lower": move}
+        y_new, u_new = move.end, u - w
         lag = self.lag(memory)
         if self.variant == "old-point":
             y_at, product = y, model.jvp(u)
@@ -168,6 +180,23 @@ class NewtonSolver(DeterministicSolver):
             memory=memory,
             lag=lag,
         )
+
+    def _start(self, view: CountedProblem, state: State) -> tuple[LowerModel, Array, Array, LowerStep | None]:
+        """Return the model, grad_2 g, H u and the step that led there, halved for as long as it went too far.
+
+        With a given step size, and where x has just moved, no step is judged.
+        """
+        last = state.memory.get("lower") if iterations_at_rest(state.memory) else None
+        y = state.y
+        for _ in range(HALVINGS):
+            model = view.lower_model(state.x, y)
+            d_y, product = model.grad_y_and_hvp(state.u)
+            rounding = ROUNDING * float(np.finfo(view.dtype).eps) * state.scales.lower_grad
+            if last is None or not last.overshot(d_y, rounding):
+                break
+            last = last.halved()
+            y = last.end
+        return model, d_y, product, last
 
     def lag(self, memory: Memory) -> float:
         """Return how many times larger than the found directions the exact ones may be.
@@ -242,7 +271,7 @@ class NBOGD(NewtonSolver):
         gamma, memory = InnerStep(self.inner_step_size).at(k, model.hvp, n, dtype, memory)
         return GradientDescent(gamma, self.n_inner + 1), memory
 
-    def observe(self, solution: LinearSolution, residual_grew: bool, memory: Memory) -> Memory:
+    def observe(self, solution: LinearSolution, rhs: Array, residual_grew: bool, memory: Memory) -> Memory:
         """Shorten an estimated gamma that enlarged a residual; see `NewtonSolver.observe`."""
         suspect = self.n_inner == 0 and residual_grew
         return InnerStep(self.inner_step_size).observe(memory, solution.enlarged, suspect)
@@ -268,25 +297,44 @@ class KrylovNewtonSolver(NewtonSolver):
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
         Where d_x is evaluated.
-    n_inner : int
-        T; 10 by default, which serves the adaptive step well (the paper's theory asks for
-        T = Theta(sqrt kappa log kappa)).
+    n_inner : int, optional
+        T (the paper's theory asks for T = Theta(sqrt kappa log kappa)). Left out, 10; under the adaptive
+        rule doubled, up to n, after every 10 iterations in which x waits for directions that are not
+        accurate to 1e-3.
     """
 
-    n_inner: int = 10
+    n_inner: int | None = None
     solver_class: ClassVar[type[Any]]
+    #: T where it is left out, at first.
+    FIRST: ClassVar[int] = 10
+    #: So many iterations at one x double it,
+    PATIENCE: ClassVar[int] = 10
+    #: unless they leave no more than this part of the right-hand sides.
+    ENOUGH: ClassVar[float] = 1e-3
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        integer("n_inner", self.n_inner)
+        if self.n_inner is not None:
+            integer("n_inner", self.n_inner)
 
     def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
         """Return the solver with T + 1 steps; see `NewtonSolver.linear_solver`."""
-        return self.solver_class(self.n_inner + 1), memory
+        if self.n_inner is not None:
+            return self.solver_class(self.n_inner + 1), memory
+        T = memory.get("n_inner", self.FIRST)
+        return self.solver_class(T + 1), {**memory, "n_inner": T}
+
+    def observe(self, solution: LinearSolution, rhs: Array, residual_grew: bool, memory: Memory) -> Memory:
+        """Double a T that was left out and makes x wait; see `NewtonSolver.observe`."""
+        waited = iterations_at_rest(memory)
+        slow = self.n_inner is None and waited > 0 and waited % self.PATIENCE == 0
+        if not slow or (solution.residual_norms <= self.ENOUGH * row_norms(rhs)).all():
+            return memory
+        return {**memory, "n_inner": min(2 * memory["n_inner"], max(rhs.shape[1], self.FIRST))}
 
     def products(self, dim_y: int) -> int:
         """Return 2 (T + 1); see `NewtonSolver.products`."""
-        return 2 * (self.n_inner + 1)
+        return 2 * ((self.FIRST if self.n_inner is None else self.n_inner) + 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -304,8 +352,8 @@ class NBOCG(KrylovNewtonSolver):
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
         Where d_x is evaluated.
-    n_inner : int
-        T; 10 by default.
+    n_inner : int, optional
+        T; left out, 10 and, under the adaptive rule, twice as many after every 10 iterations of waiting.
     """
 
     name: ClassVar[str] = "nbo-cg"
@@ -328,8 +376,8 @@ class NBOLanczos(KrylovNewtonSolver):
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
         Where d_x is evaluated.
-    n_inner : int
-        T; 10 by default.
+    n_inner : int, optional
+        T; left out, 10 and, under the adaptive rule, twice as many after every 10 iterations of waiting.
     """
 
     name: ClassVar[str] = "nbo-lanczos"
@@ -352,8 +400,8 @@ class NBOBlockCG(KrylovNewtonSolver):
         Iterations between two evaluations of f.
     variant : {"old-point", "newton-point"}
         Where d_x is evaluated.
-    n_inner : int
-        T; 10 by default.
+    n_inner : int, optional
+        T; left out, 10 and, under the adaptive rule, twice as many after every 10 iterations of waiting.
     """
 
     name: ClassVar[str] = "nbo-block-cg"
@@ -407,7 +455,7 @@ class NBOChebyshev(NewtonSolver):
         smallest, largest = memory["spectrum"].ends
         return smallest, 1.05 * largest
 
-    def observe(self, solution: LinearSolution, residual_grew: bool, memory: Memory) -> Memory:
+    def observe(self, solution: LinearSolution, rhs: Array, residual_grew: bool, memory: Memory) -> Memory:
         """Widen an estimated spectrum after a step that enlarged a residual; see `NewtonSolver.observe`."""
         suspect = self.n_inner == 0 and residual_grew
         return memory if self.spectrum is not None else doubt_spectrum(memory, solution.enlarged, suspect)
