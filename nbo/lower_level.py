@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nbo._display import lines
 from nbo._validation import real, vector
 from nbo._vectors import norm
 from nbo.linear_solvers import Cholesky, ConjugateGradient, LinearSolver
@@ -20,12 +21,26 @@ from nbo.theory.constants import NoConstantsError, ProblemConstants
 
 Array = npt.NDArray[Any]
 
+#: The largest residuals wanted where no tolerance is given, by the type of y.
+DEFAULT_TOL = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
+
+#: The most Newton iterations.
+MAX_NEWTON = 200
+
 #: Up to this n the Hessian is formed and factorised instead of running conjugate gradients.
 DIRECT_DIM = 300
 
 
-@dataclasses.dataclass(frozen=True)
-class LowerSolution:
+@dataclasses.dataclass(frozen=True, repr=False)
+class _Printed:
+    """Prints its fields in lines."""
+
+    def __repr__(self) -> str:
+        return lines({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class LowerSolution(_Printed):
     """An accurate y*(x).
 
     Attributes
@@ -38,6 +53,8 @@ class LowerSolution:
         Newton iterations.
     success : bool
         Whether `grad_norm` is at most the tolerance.
+    message : str
+        The same in words, with what ended the iterations and what to do.
     counts : OracleCounts
         The oracle calls.
     """
@@ -46,11 +63,12 @@ class LowerSolution:
     grad_norm: float
     n_newton: int
     success: bool
+    message: str
     counts: OracleCounts
 
 
-@dataclasses.dataclass(frozen=True)
-class Hypergradient:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Hypergradient(_Printed):
     """An accurate hypergradient at one x.
 
     Attributes
@@ -71,6 +89,8 @@ class Hypergradient:
         |grad_2 g| and |H u - grad_2 f|.
     success : bool
         Whether both are at most the tolerance.
+    message : str
+        The same in words, with what to do.
     counts : OracleCounts
         The oracle calls.
     """
@@ -84,6 +104,7 @@ class Hypergradient:
     lower_grad_norm: float
     adjoint_residual: float
     success: bool
+    message: str
     counts: OracleCounts
 
 
@@ -97,7 +118,7 @@ class _Point(NamedTuple):
 
 
 def solve_lower_level(
-    problem: BilevelProblem, x: npt.ArrayLike, *, y0: npt.ArrayLike | None = None, tol: float = 1e-8
+    problem: BilevelProblem, x: npt.ArrayLike, *, y0: npt.ArrayLike | None = None, tol: float | None = None
 ) -> LowerSolution:
     """Solve min_y g(x, y) by a globalised Newton method, from any start.
 
@@ -112,8 +133,9 @@ def solve_lower_level(
         The upper point, (m,).
     y0 : array_like, optional
         The start, (n,); zeros by default.
-    tol : float
-        The largest |grad_2 g| wanted, absolute. The solver also ends where rounding allows no progress.
+    tol : float, optional
+        The largest |grad_2 g| wanted, absolute; 1e-8, or 1e-4 in float32. The solver also ends where rounding
+        allows no progress.
 
     Returns
     -------
@@ -130,11 +152,24 @@ def solve_lower_level(
     view = CountedProblem(problem)
     with _finite_or_named():
         point, steps, limit = _start(view, vector("x", x, view.dim_x, np.float64, "dim_x"), y0, tol)
-    return LowerSolution(point.y.astype(np.float64), point.norm, steps, point.norm <= limit, view.counts)
+    success = point.norm <= limit
+    message = f"grad_norm = {point.norm:.3g} against tol = {limit:g} after {steps} Newton iterations"
+    if not success:
+        message = f"{message}; {_end(steps, view)}"
+    return LowerSolution(point.y.astype(np.float64), point.norm, steps, success, message, view.counts)
+
+
+def _end(steps: int, view: CountedProblem) -> str:
+    """Say what ended Newton's method before its tolerance, and what to do."""
+    if steps >= MAX_NEWTON:
+        return "the limit of iterations was reached: start from this y0=solution.y, or see nbo.check_problem"
+    return f"rounding in {view.dtype} allows no more progress: give a larger tol" + (
+        ", or data in float64" if view.dtype == np.float32 else ""
+    )
 
 
 def hypergradient(
-    problem: BilevelProblem, x: npt.ArrayLike, *, y0: npt.ArrayLike | None = None, tol: float = 1e-8
+    problem: BilevelProblem, x: npt.ArrayLike, *, y0: npt.ArrayLike | None = None, tol: float | None = None
 ) -> Hypergradient:
     """Compute grad Phi(x) accurately, with an error bound.
 
@@ -148,8 +183,9 @@ def hypergradient(
         The upper point, (m,); bounds do not matter here.
     y0 : array_like, optional
         The start for y, (n,); zeros by default.
-    tol : float
-        The largest |grad_2 g| and |H u - grad_2 f| wanted, absolute, before the refinement.
+    tol : float, optional
+        The largest |grad_2 g| and |H u - grad_2 f| wanted, absolute, before the refinement; 1e-8, or 1e-4 in
+        float32.
 
     Returns
     -------
@@ -174,7 +210,7 @@ def hypergradient(
     view = CountedProblem(problem)
     upper = vector("x", x, view.dim_x, np.float64, "dim_x")
     with _finite_or_named():
-        return _hypergradient(view, upper, *_start(view, upper, y0, tol)[::2])
+        return _hypergradient(view, upper, *_start(view, upper, y0, tol))
 
 
 @contextlib.contextmanager
@@ -187,7 +223,7 @@ def _finite_or_named() -> Iterator[None]:
             raise ValueError(f"{error} at this x; expected a finite number") from error
 
 
-def _hypergradient(view: CountedProblem, x: Array, point: _Point, limit: float) -> Hypergradient:
+def _hypergradient(view: CountedProblem, x: Array, point: _Point, steps: int, limit: float) -> Hypergradient:
     """Solve for u at an accurate y, refine both once and bound the error."""
     grad_1, grad_2 = view.upper_grad(x, point.y)
     solver = _linear_solver(view.dim_y, 0.1 * limit / max(norm(grad_2), 1e-300))
@@ -196,6 +232,10 @@ def _hypergradient(view: CountedProblem, x: Array, point: _Point, limit: float) 
     refined, u, grad, residual, moved = _refine(view, x, point, u, before)
     rounding = 10 * float(np.finfo(view.dtype).eps) * norm(grad)
     error, kind = _error(view.problem, x, refined.norm, residual, max(moved, rounding))
+    success = max(refined.norm, residual) <= limit
+    message = f"lower_grad_norm = {refined.norm:.3g} and adjoint_residual = {residual:.3g} against tol = {limit:g}"
+    if not success:
+        message = f"{message}; {_end(steps, view)}"
     return Hypergradient(
         grad=grad,
         value=view.upper_value(x, refined.y),
@@ -205,7 +245,8 @@ def _hypergradient(view: CountedProblem, x: Array, point: _Point, limit: float) 
         error_kind=kind,
         lower_grad_norm=refined.norm,
         adjoint_residual=residual,
-        success=max(refined.norm, residual) <= limit,
+        success=success,
+        message=message,
         counts=view.counts,
     )
 
@@ -256,15 +297,15 @@ def _constants_at(problem: BilevelProblem, x: Array) -> ProblemConstants:
     return found
 
 
-def _start(view: CountedProblem, x: Array, y0: Any, tol: float) -> tuple[_Point, int, float]:
+def _start(view: CountedProblem, x: Array, y0: Any, tol: float | None) -> tuple[_Point, int, float]:
     """Solve the lower level; return the point, the Newton steps and the tolerance."""
     n = view.dim_y
     y = np.zeros(n, dtype=view.dtype) if y0 is None else vector("y0", y0, n, view.dtype, "dim_y")
-    limit = real("tol", tol, positive=True)
+    limit = DEFAULT_TOL[view.dtype] if tol is None else real("tol", tol, positive=True)
     return *newton(view, x, y, limit), limit
 
 
-def newton(view: CountedProblem, x: Array, y: Array, tol: float, max_iter: int = 200) -> tuple[_Point, int]:
+def newton(view: CountedProblem, x: Array, y: Array, tol: float) -> tuple[_Point, int]:
     """Minimise g(x, .) by Newton's method with a line search.
 
     Parameters
@@ -275,8 +316,6 @@ def newton(view: CountedProblem, x: Array, y: Array, tol: float, max_iter: int =
         The upper point and the start.
     tol : float
         On |grad_2 g|.
-    max_iter : int
-        Newton iterations.
 
     Returns
     -------
@@ -286,7 +325,7 @@ def newton(view: CountedProblem, x: Array, y: Array, tol: float, max_iter: int =
         Newton iterations done.
     """
     point = _at(view, x, y)
-    for k in range(max_iter):
+    for k in range(MAX_NEWTON):
         if point.norm <= tol:
             return point, k
         solver = _linear_solver(view.dim_y, min(0.1, point.norm))
@@ -295,7 +334,7 @@ def newton(view: CountedProblem, x: Array, y: Array, tol: float, max_iter: int =
         if following is None:
             return point, k
         point = following
-    return point, max_iter
+    return point, MAX_NEWTON
 
 
 def _line_search(view: CountedProblem, x: Array, point: _Point, direction: Array) -> _Point | None:

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from scipy.optimize import OptimizeResult
+
+from nbo._display import lines
 
 
 class BilevelResult(OptimizeResult):
@@ -98,6 +99,4 @@ class BilevelResult(OptimizeResult):
         shown = ["message", "status", "method", "nit", "fun", "hypergrad_norm", "x", "seconds", "counts", "history"]
         if self.get("chosen"):
             shown.insert(-1, "chosen")
-        with np.printoptions(threshold=6, edgeitems=3, precision=6):
-            lines = [f"{name:>14}: {self[name]!s}" for name in shown if name in self]
-        return "\n".join(lines)
+        return lines({name: self[name] for name in shown if name in self})

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,6 +80,34 @@ def test_a_rounding_floor_ends_the_search():
     problem = nbo.problems.BinaryLogistic(*data, penalty="shared")
     found = nbo.solve_lower_level(problem, [-6.0], tol=1e-14)
     assert not found.success and found.grad_norm < 1e-5 and found.n_newton < 40
+    assert "rounding in float32 allows no more progress: give a larger tol, or data in float64" in found.message
+    assert not nbo.hypergradient(problem, [-6.0], tol=1e-14).success
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_tolerance_that_is_left_out_is_within_reach(dtype):
+    data = [X.astype(dtype) for X in logistic_data(n=400, p=5)]
+    problem = nbo.problems.BinaryLogistic(*data, penalty="shared")
+    for function in (nbo.hypergradient, nbo.solve_lower_level):
+        found = function(problem, [-6.0])
+        assert found.success, found.message
+        assert f"tol = {1e-4 if dtype == np.float32 else 1e-8:g}" in found.message
+
+
+def test_solutions_print_in_lines():
+    problem = nbo.problems.Quadratic.family(50, 2, 4)
+    for found in (nbo.solve_lower_level(problem, np.ones(2)), nbo.hypergradient(problem, np.ones(2))):
+        shown = repr(found).splitlines()
+        assert [line.split(":")[0].strip() for line in shown] == [f.name for f in dataclasses.fields(found)]
+        assert max(map(len, shown)) < 120
+
+
+def test_a_limit_of_iterations_is_told(monkeypatch):
+    monkeypatch.setattr(nbo.lower_level, "MAX_NEWTON", 1)
+    problem = nbo.problems.NonQuadratic(np.ones((3, 2)), np.ones(3), np.zeros(2), mu=0.1, L=1)
+    for function in (nbo.hypergradient, nbo.solve_lower_level):
+        found = function(problem, np.full(2, 9.0), tol=1e-14)
+        assert "the limit of iterations was reached" in found.message and not found.success
 
 
 def test_bad_arguments_and_oracles():

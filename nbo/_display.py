@@ -1,0 +1,26 @@
+"""How results print themselves: one attribute a line, long arrays cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def lines(values: Mapping[str, Any]) -> str:
+    """Return ``name: value`` in lines, with the colons below each other.
+
+    Parameters
+    ----------
+    values : mapping
+        What to show, by name.
+
+    Returns
+    -------
+    str
+        Without a newline at the end.
+    """
+    width = max(map(len, values))
+    with np.printoptions(threshold=6, edgeitems=3, precision=6):
+        return "\n".join(f"{name:>{width}}: {value!s}" for name, value in values.items())
