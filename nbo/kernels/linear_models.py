@@ -19,13 +19,13 @@ from nbo.kernels.blocks import accumulate, by_rows, margins, workspace
 from nbo.kernels.engine import helper
 from nbo.kernels.losses import (
     SPARE,
-    Logistic,
-    Softmax,
-    Squared,
     along,
     keep,
     losses,
+    outputs,
+    point_outputs,
     prepare,
+    prepare_products,
     products,
     recall,
     slopes,
@@ -62,7 +62,7 @@ class Common(NamedTuple):
 
     Attributes
     ----------
-    loss : Logistic, Softmax or Squared
+    loss : nbo.kernels.losses.Logistic, Softmax or Squared
         Of both levels.
     weighting : GivenWeights or LearnedWeights
         Of the lower level.
@@ -99,57 +99,59 @@ _factors = by_class({GivenWeights: _given_factors, LearnedWeights: _learned_fact
 @helper(inline="always")
 def _matrix(loss, y):  # type: ignore[no-untyped-def]
     """Return y, (n,), by rows."""
-    return by_rows(y, loss.n_outputs, loss.width)
+    return by_rows(y, outputs(loss), loss.width)
 
 
 @helper(inline="always")
 def _matrices(loss, V):  # type: ignore[no-untyped-def]
     """Return the rows of V, (k, n), by rows, below each other."""
-    return by_rows(V, V.shape[0] * loss.n_outputs, loss.width)
+    return by_rows(V, V.shape[0] * outputs(loss), loss.width)
 
 
 @helper(inline="always")
 def _margins(loss, A, start, stop, vectors, work):  # type: ignore[no-untyped-def]
     margins(A, start, stop, vectors, work)
     if loss.width > loss.n_features:
-        _add_intercepts(loss, stop - start, vectors, work)
+        first = 0
+        for m in range(len(vectors)):
+            _add_intercepts(loss.n_features, stop - start, vectors[m], work[first:])
+            first += vectors[m].shape[0]
 
 
 @helper(inline="always")
 def _accumulate(loss, A, start, stop, work, sums):  # type: ignore[no-untyped-def]
     accumulate(A, start, stop, work, sums)
     if loss.width > loss.n_features:
-        _sum_up(loss, stop - start, work, sums)
+        first = 0
+        for m in range(len(sums)):
+            _sum_up(loss.n_features, stop - start, work[first:], sums[m])
+            first += sums[m].shape[0]
 
 
-@helper(forceinline=True)
-def _add_intercepts(loss, count, vectors, work):  # type: ignore[no-untyped-def]
-    first = 0
-    for m in range(len(vectors)):
-        for q in range(vectors[m].shape[0]):
-            intercept = vectors[m][q, loss.n_features]
-            for i in range(count):
-                work[first + q, i] += intercept
-        first += vectors[m].shape[0]
+@helper
+def _add_intercepts(column, count, V, work):  # type: ignore[no-untyped-def]
+    """Add the last column of a matrix to the margins."""
+    for q in range(V.shape[0]):
+        intercept = V[q, column]
+        for i in range(count):
+            work[q, i] += intercept
 
 
-@helper(forceinline=True)
-def _sum_up(loss, count, work, sums):  # type: ignore[no-untyped-def]
-    first = 0
-    for m in range(len(sums)):
-        for q in range(sums[m].shape[0]):
-            total = work.dtype.type(0)
-            for i in range(count):
-                total += work[first + q, i]
-            sums[m][q, loss.n_features] += total
-        first += sums[m].shape[0]
+@helper
+def _sum_up(column, count, work, S):  # type: ignore[no-untyped-def]
+    """Add the sums of coefficients to the last column of a matrix."""
+    for q in range(S.shape[0]):
+        total = work.dtype.type(0)
+        for i in range(count):
+            total += work[q, i]
+        S[q, column] += total
 
 
 @helper(inline="always")
 def _losses(level, loss, weighting, lo, hi, scale, x, y):  # type: ignore[no-untyped-def]
     """Return scale times the weighted sum of the losses, in double precision."""
     A, b, _, _ = level
-    W, work, value = _matrix(loss, y), workspace(y, loss.n_outputs + SPARE), 0.0
+    W, work, value = _matrix(loss, y), workspace(y, outputs(loss) + SPARE), 0.0
     for start in range(lo, hi, work.shape[1]):
         stop = min(start + work.shape[1], hi)
         _margins(loss, A, start, stop, (W,), work)
@@ -164,7 +166,7 @@ def _losses(level, loss, weighting, lo, hi, scale, x, y):  # type: ignore[no-unt
 @helper(inline="always")
 def _add_slopes(level, loss, weighting, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
     """Add the gradient of the losses."""
-    W, S, work = _matrix(loss, y), _matrix(loss, out), workspace(y, loss.n_outputs + SPARE)
+    W, S, work = _matrix(loss, y), _matrix(loss, out), workspace(y, outputs(loss) + SPARE)
     for start in range(lo, hi, work.shape[1]):
         stop = min(start + work.shape[1], hi)
         _prepare(level, loss, weighting, start, stop, scale, x, (W,), work)
@@ -183,7 +185,7 @@ def _prepare(level, loss, weighting, start, stop, scale, x, vectors, work):  # t
 @helper(inline="always")
 def _finish(level, loss, start, stop, n_vectors, work, sums):  # type: ignore[no-untyped-def]
     """Add the slopes and products of a block."""
-    products(loss, stop - start, work, loss.n_outputs, loss.n_outputs + n_vectors)
+    products(loss, stop - start, work, outputs(loss), outputs(loss) + n_vectors)
     slopes(loss, level[1], start, stop - start, work)
     _accumulate(loss, level[0], start, stop, work, sums)
 
@@ -193,7 +195,7 @@ def _add_slopes_and_products(  # type: ignore[no-untyped-def]
     level, loss, weighting, lo, hi, scale, x, y, V, out_y, out_V
 ):
     """Add the gradient of the losses and the products of their Hessian."""
-    W, work = _matrix(loss, y), workspace(y, loss.n_outputs + V.shape[0] + SPARE)
+    W, work = _matrix(loss, y), workspace(y, outputs(loss) + V.shape[0] + SPARE)
     for start in range(lo, hi, work.shape[1]):
         stop = min(start + work.shape[1], hi)
         _prepare(level, loss, weighting, start, stop, scale, x, (W, V), work)
@@ -205,7 +207,7 @@ def _add_and_keep(  # type: ignore[no-untyped-def]
     level, loss, weighting, lo, hi, scale, x, y, V, out_y, out_V, curvatures
 ):
     """Do the same and store what more products need."""
-    W, work = _matrix(loss, y), workspace(y, loss.n_outputs + V.shape[0] + SPARE)
+    W, work = _matrix(loss, y), workspace(y, outputs(loss) + V.shape[0] + SPARE)
     for start in range(lo, hi, work.shape[1]):
         stop = min(start + work.shape[1], hi)
         _prepare(level, loss, weighting, start, stop, scale, x, (W, V), work)
@@ -213,36 +215,25 @@ def _add_and_keep(  # type: ignore[no-untyped-def]
         _finish(level, loss, start, stop, V.shape[0], work, (out_y, out_V))
 
 
-def _products_at(loss, level, weighting, lo, hi, scale, x, y, V, out):  # type: ignore[no-untyped-def]
-    c, W = loss.n_outputs, _matrix(loss, y)
-    work = workspace(y, c + V.shape[0] + SPARE)
+@helper(inline="always")
+def _add_products(level, loss, weighting, lo, hi, scale, x, y, V, out):  # type: ignore[no-untyped-def]
+    """Add products of the losses' Hessian."""
+    c = point_outputs(loss)
+    W, work = by_rows(y, c, loss.width), workspace(y, c + V.shape[0] + SPARE)
     for start in range(lo, hi, work.shape[1]):
         stop = min(start + work.shape[1], hi)
-        _prepare(level, loss, weighting, start, stop, scale, x, (W, V), work)
+        _margins(loss, level[0], start, stop, (W, V), work)
+        _factors(weighting, level, x, start, stop - start, scale, spare(work, 0))
+        prepare_products(loss, level[1], start, stop - start, work)
         products(loss, stop - start, work, c, c + V.shape[0])
         _accumulate(loss, level[0], start, stop, work[c:], (out,))
-
-
-def _products_anywhere(loss, level, weighting, lo, hi, scale, x, y, V, out):  # type: ignore[no-untyped-def]
-    A, _, _, _ = level
-    work = workspace(y, V.shape[0] + SPARE)
-    for start in range(lo, hi, work.shape[1]):
-        stop = min(start + work.shape[1], hi)
-        _margins(loss, A, start, stop, (V,), work)
-        _factors(weighting, level, x, start, stop - start, scale, spare(work, 0))
-        products(loss, stop - start, work, 0, V.shape[0])
-        _accumulate(loss, A, start, stop, work, (out,))
-
-
-#: Adds products of the losses' Hessian: (loss, level, weighting, lo, hi, scale, x, y, V, out).
-_add_products = by_class({Logistic: _products_at, Softmax: _products_at, Squared: _products_anywhere})
 
 
 @helper(inline="always")
 def _add_kept_products(level, loss, weighting, lo, hi, scale, x, V, out, curvatures):  # type: ignore[no-untyped-def]
     """Add products of the losses' Hessian with what `_add_slopes_and_products` stored."""
     A, _, _, _ = level
-    c = loss.n_outputs
+    c = outputs(loss)
     work = workspace(V, c + V.shape[0] + SPARE)
     for start in range(lo, hi, work.shape[1]):
         stop = min(start + work.shape[1], hi)
@@ -251,25 +242,6 @@ def _add_kept_products(level, loss, weighting, lo, hi, scale, x, V, out, curvatu
         recall(loss, start, stop - start, work, curvatures)
         products(loss, stop - start, work, c, c + V.shape[0])
         _accumulate(loss, A, start, stop, work[c:], (out,))
-
-
-def _given_cross(weighting, level, loss, penalty, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
-    add_cross(penalty, x, scale * (hi - lo), _matrix(loss, y), _matrix(loss, u), out)
-
-
-def _learned_cross(weighting, level, loss, penalty, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
-    W, U, work = _matrix(loss, y), _matrix(loss, u), workspace(y, 2 * loss.n_outputs + SPARE)
-    for start in range(lo, hi, work.shape[1]):
-        stop = min(start + work.shape[1], hi)
-        _prepare(level, loss, weighting, start, stop, scale, x, (W, U), work)
-        _add_along(level, loss, start, stop, scale, x, work, out[start - lo :])
-
-
-@helper(inline="always")
-def _add_along(level, loss, start, stop, scale, x, work, out):  # type: ignore[no-untyped-def]
-    """Add what a block of rows gives of J u, an entry for each row."""
-    along(loss, level[1], start, stop - start, work, loss.n_outputs)
-    _add_by_trust(level, start, stop, scale, x, spare(work, 2), out)
 
 
 @helper(forceinline=True)
@@ -281,8 +253,56 @@ def _add_by_trust(level, start, stop, scale, x, values, out):  # type: ignore[no
         out[i] += scale * weights[start + i] * slope * values[i]
 
 
+def _given_rows(weighting, level, loss, start, stop, scale, x, work, out):  # type: ignore[no-untyped-def]
+    return
+
+
+def _learned_rows(weighting, level, loss, start, stop, scale, x, work, out):  # type: ignore[no-untyped-def]
+    along(loss, level[1], start, stop - start, work, outputs(loss))
+    _add_by_trust(level, start, stop, scale, x, spare(work, 2), out)
+
+
+#: Adds what a block of rows gives of J u, an entry each: (weighting, level, loss, start, stop, scale, x, work, out).
+_add_rows_of_jvp = by_class({GivenWeights: _given_rows, LearnedWeights: _learned_rows})
+
+
+def _given_cross(weighting, level, loss, penalty, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
+    add_cross(penalty, x, scale * (hi - lo), _matrix(loss, y), _matrix(loss, u), out)
+
+
+def _learned_cross(weighting, level, loss, penalty, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
+    W, U, work = _matrix(loss, y), _matrix(loss, u), workspace(y, 2 * outputs(loss) + SPARE)
+    for start in range(lo, hi, work.shape[1]):
+        stop = min(start + work.shape[1], hi)
+        _prepare(level, loss, weighting, start, stop, scale, x, (W, U), work)
+        _add_rows_of_jvp(weighting, level, loss, start, stop, scale, x, work, out[start - lo :])
+
+
 #: Adds J u; with learned weights out has an entry for each row: (weighting, level, loss, penalty, lo, ..., u, out).
 _add_jvp = by_class({GivenWeights: _given_cross, LearnedWeights: _learned_cross})
+
+
+def _given_penalty(weighting, penalty, x, weight, W, U, out):  # type: ignore[no-untyped-def]
+    add_cross(penalty, x, weight, W, U, out)
+
+
+def _learned_penalty(weighting, penalty, x, weight, W, U, out):  # type: ignore[no-untyped-def]
+    return
+
+
+#: Adds what the penalty gives of J u: (weighting, penalty, x, weight, W, U, out).
+_add_penalty_of_jvp = by_class({GivenWeights: _given_penalty, LearnedWeights: _learned_penalty})
+
+
+@helper(inline="always")
+def _add_parts(level, loss, weighting, lo, hi, scale, x, W, U, G, HU, out):  # type: ignore[no-untyped-def]
+    """Add the losses' part of grad_2 g and H u, and what rows give of J u."""
+    work = workspace(U, 2 * outputs(loss) + SPARE)
+    for start in range(lo, hi, work.shape[1]):
+        stop = min(start + work.shape[1], hi)
+        _prepare(level, loss, weighting, start, stop, scale, x, (W, U), work)
+        _add_rows_of_jvp(weighting, level, loss, start, stop, scale, x, work, out[start - lo :])
+        _finish(level, loss, start, stop, outputs(loss), work, (G, HU))
 
 
 def _given_grad_x(weighting, level, loss, penalty, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
@@ -291,7 +311,7 @@ def _given_grad_x(weighting, level, loss, penalty, lo, hi, scale, x, y, out):  #
 
 def _learned_grad_x(weighting, level, loss, penalty, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
     A, b, _, _ = level
-    W, work = _matrix(loss, y), workspace(y, loss.n_outputs + SPARE)
+    W, work = _matrix(loss, y), workspace(y, outputs(loss) + SPARE)
     for start in range(lo, hi, work.shape[1]):
         stop = min(start + work.shape[1], hi)
         _margins(loss, A, start, stop, (W,), work)
@@ -301,24 +321,6 @@ def _learned_grad_x(weighting, level, loss, penalty, lo, hi, scale, x, y, out): 
 
 #: Adds grad_1 g, shaped as J u is: (weighting, level, loss, penalty, lo, hi, scale, x, y, out).
 _add_grad_x = by_class({GivenWeights: _given_grad_x, LearnedWeights: _learned_grad_x})
-
-
-def _given_parts(weighting, level, loss, penalty, lo, hi, scale, x, y, u, G, HU, out):  # type: ignore[no-untyped-def]
-    _add_slopes_and_products(level, loss, weighting, lo, hi, scale, x, y, _matrix(loss, u), G, HU)
-    add_cross(penalty, x, scale * (hi - lo), _matrix(loss, y), _matrix(loss, u), out)
-
-
-def _learned_parts(weighting, level, loss, penalty, lo, hi, scale, x, y, u, G, HU, out):  # type: ignore[no-untyped-def]
-    W, U, work = _matrix(loss, y), _matrix(loss, u), workspace(y, 2 * loss.n_outputs + SPARE)
-    for start in range(lo, hi, work.shape[1]):
-        stop = min(start + work.shape[1], hi)
-        _prepare(level, loss, weighting, start, stop, scale, x, (W, U), work)
-        _add_along(level, loss, start, stop, scale, x, work, out[start - lo :])
-        _finish(level, loss, start, stop, loss.n_outputs, work, (G, HU))
-
-
-#: Adds the losses' part of grad_2 g and H u, and J u: (weighting, level, loss, penalty, lo, ..., u, G, HU, out).
-_add_parts = by_class({GivenWeights: _given_parts, LearnedWeights: _learned_parts})
 
 
 def lower_value(data, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
@@ -356,7 +358,7 @@ def lower_grad_y(data, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def
     """
     loss, weighting, penalty, _ = data.common
     _add_slopes(data.lower, loss, weighting, lo, hi, scale, x, y, out)
-    add_penalty(penalty, x, scale * (hi - lo), (_matrix(loss, y),), (_matrix(loss, out),))
+    add_penalty(penalty, x, scale * (hi - lo), _matrix(loss, y), _matrix(loss, out))
 
 
 def lower_hvp(data, lo, hi, scale, x, y, V, out):  # type: ignore[no-untyped-def]
@@ -371,8 +373,8 @@ def lower_hvp(data, lo, hi, scale, x, y, V, out):  # type: ignore[no-untyped-def
     """
     loss, weighting, penalty, _ = data.common
     vectors, sums = _matrices(loss, V), _matrices(loss, out)
-    _add_products(loss, data.lower, weighting, lo, hi, scale, x, y, vectors, sums)
-    add_penalty(penalty, x, scale * (hi - lo), (vectors,), (sums,))
+    _add_products(data.lower, loss, weighting, lo, hi, scale, x, y, vectors, sums)
+    add_penalty(penalty, x, scale * (hi - lo), vectors, sums)
 
 
 def lower_grad_y_and_hvp(data, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
@@ -390,7 +392,8 @@ def lower_grad_y_and_hvp(data, lo, hi, scale, x, y, u, out):  # type: ignore[no-
     loss, weighting, penalty, _ = data.common
     W, U, G, HU = _matrix(loss, y), _matrix(loss, u), _matrix(loss, out[0]), _matrix(loss, out[1])
     _add_slopes_and_products(data.lower, loss, weighting, lo, hi, scale, x, y, U, G, HU)
-    add_penalty(penalty, x, scale * (hi - lo), (W, U), (G, HU))
+    add_penalty(penalty, x, scale * (hi - lo), W, G)
+    add_penalty(penalty, x, scale * (hi - lo), U, HU)
 
 
 def lower_parts(data, lo, hi, scale, x, y, u, out_pair, out_samples):  # type: ignore[no-untyped-def]
@@ -409,8 +412,10 @@ def lower_parts(data, lo, hi, scale, x, y, u, out_pair, out_samples):  # type: i
     """
     loss, weighting, penalty, _ = data.common
     W, U, G, HU = _matrix(loss, y), _matrix(loss, u), _matrix(loss, out_pair[0]), _matrix(loss, out_pair[1])
-    _add_parts(weighting, data.lower, loss, penalty, lo, hi, scale, x, y, u, G, HU, out_samples)
-    add_penalty(penalty, x, scale * (hi - lo), (W, U), (G, HU))
+    _add_parts(data.lower, loss, weighting, lo, hi, scale, x, W, U, G, HU, out_samples)
+    _add_penalty_of_jvp(weighting, penalty, x, scale * (hi - lo), W, U, out_samples)
+    add_penalty(penalty, x, scale * (hi - lo), W, G)
+    add_penalty(penalty, x, scale * (hi - lo), U, HU)
 
 
 def lower_pass(data, lo, hi, scale, x, y, V, out_y, out_V, out_curvatures):  # type: ignore[no-untyped-def]
@@ -430,7 +435,8 @@ def lower_pass(data, lo, hi, scale, x, y, V, out_y, out_V, out_curvatures):  # t
     loss, weighting, penalty, _ = data.common
     W, vectors, G, sums = _matrix(loss, y), _matrices(loss, V), _matrix(loss, out_y), _matrices(loss, out_V)
     _add_and_keep(data.lower, loss, weighting, lo, hi, scale, x, y, vectors, G, sums, out_curvatures)
-    add_penalty(penalty, x, scale * (hi - lo), (W, vectors), (G, sums))
+    add_penalty(penalty, x, scale * (hi - lo), W, G)
+    add_penalty(penalty, x, scale * (hi - lo), vectors, sums)
 
 
 def lower_kept_hvp(data, lo, hi, scale, x, curvatures, V, out):  # type: ignore[no-untyped-def]
@@ -448,7 +454,7 @@ def lower_kept_hvp(data, lo, hi, scale, x, curvatures, V, out):  # type: ignore[
     loss, weighting, penalty, _ = data.common
     vectors, sums = _matrices(loss, V), _matrices(loss, out)
     _add_kept_products(data.lower, loss, weighting, lo, hi, scale, x, vectors, sums, curvatures)
-    add_penalty(penalty, x, scale * (hi - lo), (vectors,), (sums,))
+    add_penalty(penalty, x, scale * (hi - lo), vectors, sums)
 
 
 def lower_jvp(data, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
@@ -526,7 +532,7 @@ def upper_hvp(data, lo, hi, scale, x, y, V, out):  # type: ignore[no-untyped-def
         The directions, and what is added to.
     """
     loss = data.common.loss
-    _add_products(loss, data.upper, GivenWeights(), lo, hi, scale, x, y, _matrices(loss, V), _matrices(loss, out))
+    _add_products(data.upper, loss, GivenWeights(), lo, hi, scale, x, y, _matrices(loss, V), _matrices(loss, out))
 
 
 def upper_jvp(data, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]

@@ -297,13 +297,35 @@ def _squared_products(loss, count, work, first, last):  # type: ignore[no-untype
     scale_rows(work, first, last, spare(work, 0), count)
 
 
+def _nothing_prepared(loss, b, start, count, work):  # type: ignore[no-untyped-def]
+    return
+
+
 def _nothing_kept(loss, start, count, work, curvatures):  # type: ignore[no-untyped-def]
     return
+
+
+def _one_output(loss):  # type: ignore[no-untyped-def]
+    return 1
+
+
+def _many_outputs(loss):  # type: ignore[no-untyped-def]
+    return loss.n_outputs
+
+
+def _no_outputs(loss):  # type: ignore[no-untyped-def]
+    return 0
 
 
 def _table(logistic: Any, softmax: Any, squared: Any) -> Any:
     return by_class({Logistic: logistic, Softmax: softmax, Squared: squared})
 
+
+#: Returns c, for one output as a constant, which spares the compiler the code for more.
+outputs = _table(_one_output, _many_outputs, _many_outputs)
+
+#: Returns of how many outputs the second derivative needs the margins.
+point_outputs = _table(_one_output, _many_outputs, _no_outputs)
 
 #: Turns margins into the losses of the rows start .. start + count - 1, in the second spare row:
 #: (loss, b, start, count, work).
@@ -311,6 +333,9 @@ losses = _table(_logistic_losses, _softmax_losses, _squared_losses)
 
 #: Makes margins into what the other functions need: (loss, b, start, count, work).
 prepare = _table(_logistic_prepare, _softmax_prepare, _squared_prepare)
+
+#: Does so for `products` alone.
+prepare_products = _table(_logistic_prepare, _softmax_prepare, _nothing_prepared)
 
 #: Writes the derivative along a direction, whose margins start at row `first`, to the third spare row:
 #: (loss, b, start, count, work, first).

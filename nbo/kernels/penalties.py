@@ -1,8 +1,9 @@
 """Penalties on a matrix W of c rows: e^x by entry or by row, or a constant.
 
-Vectors come as tuples of matrices with a multiple of c rows, of which row r belongs to output r mod c. Of each row, the
+Vectors come as matrices with a multiple of c rows, of which row r belongs to output r mod c. Of each row, the
 first p entries are penalised; an intercept after them is not, but for the term 1/2 (sum of intercepts)^2 that softmax
-needs, whose predictions do not change with it.
+needs, whose predictions do not change with it. The functions are small beside the passes over data and the same for all
+kernels, so they are compiled once and called.
 """
 
 from __future__ import annotations
@@ -86,15 +87,6 @@ def _exponential(exponent, limit):  # type: ignore[no-untyped-def]
 
 
 @helper(forceinline=True)
-def _entry_factors(penalty, x, q, start, count, weight, factors):  # type: ignore[no-untyped-def]
-    """Store weight * e^x for the entries start .. start + count - 1 of row q."""
-    for j in range(count):
-        factors[j] = x[penalty.groups[q, start + j]]
-    for j in range(-(-count // STRIDE) * STRIDE):
-        factors[j] = _exponential(factors[j], penalty.limit) * weight
-
-
-@helper(forceinline=True)
 def _has_row_factors(penalty):  # type: ignore[no-untyped-def]
     return penalty.by_row or penalty.groups.shape[0] == 0
 
@@ -105,16 +97,22 @@ def _row_factor(penalty, x, q):  # type: ignore[no-untyped-def]
     return _exponential(x[penalty.groups[q, 0]], penalty.limit) if penalty.by_row else penalty.factor
 
 
-@helper(forceinline=True)
-def _inner(w, u, p):  # type: ignore[no-untyped-def]
-    total = w.dtype.type(0)
-    for j in range(p):
-        total += w[j] * u[j]
-    return total
+@helper
+def _store_factors(penalty, x, q, start, count, weight, factors):  # type: ignore[no-untyped-def]
+    """Store weight times the factors of the entries start .. start + count - 1 of row q."""
+    if _has_row_factors(penalty):
+        factor = weight * _row_factor(penalty, x, q)
+        for j in range(count):
+            factors[j] = factor
+    else:
+        for j in range(count):
+            factors[j] = x[penalty.groups[q, start + j]]
+        for j in range(-(-count // STRIDE) * STRIDE):
+            factors[j] = _exponential(factors[j], penalty.limit) * weight
 
 
-@helper(forceinline=True)
-def add_penalty(penalty, x, weight, vectors, sums):  # type: ignore[no-untyped-def]
+@helper
+def add_penalty(penalty, x, weight, V, S):  # type: ignore[no-untyped-def]
     """Add weight times the penalty's Hessian times vectors, which for W is also its gradient.
 
     Parameters
@@ -125,60 +123,46 @@ def add_penalty(penalty, x, weight, vectors, sums):  # type: ignore[no-untyped-d
         The upper variable.
     weight : float
         What it is multiplied by.
-    vectors, sums : tuple of matrices
+    V, S : matrix
         The vectors, and what is added to.
     """
     c, p = penalty.n_outputs, penalty.n_features
     if _has_row_factors(penalty):
-        for q in range(c):
-            _add_row(c, p, q, weight * _row_factor(penalty, x, q), vectors, sums)
+        for r in range(V.shape[0]):
+            factor = S.dtype.type(weight * _row_factor(penalty, x, r % c))
+            for j in range(p):
+                S[r, j] += factor * V[r, j]
     else:
-        _add_entries(penalty, x, weight, vectors, sums)
+        _add_entries(penalty, x, weight, V, S)
     if penalty.sums_intercepts:
-        _add_intercepts(penalty, weight, vectors, sums)
+        _add_intercepts(c, p, weight, V, S)
 
 
-@helper(forceinline=True)
-def _add_entries(penalty, x, weight, vectors, sums):  # type: ignore[no-untyped-def]
+@helper
+def _add_entries(penalty, x, weight, V, S):  # type: ignore[no-untyped-def]
     """Add entries times a factor each."""
     c, p, factors = penalty.n_outputs, penalty.n_features, scratch(x, 1)[0]
     for q in range(c):
         for start in range(0, p, BLOCK):
             count = min(BLOCK, p - start)
-            _entry_factors(penalty, x, q, start, count, weight, factors)
-            for m in range(len(vectors)):
-                for r in range(q, vectors[m].shape[0], c):
-                    vector, total = vectors[m][r], sums[m][r]
-                    for j in range(count):
-                        total[start + j] += factors[j] * vector[start + j]
+            _store_factors(penalty, x, q, start, count, weight, factors)
+            for r in range(q, V.shape[0], c):
+                for j in range(count):
+                    S[r, start + j] += factors[j] * V[r, start + j]
 
 
-@helper(forceinline=True)
-def _add_row(c, p, q, factor, vectors, sums):  # type: ignore[no-untyped-def]
-    """Add factor times row q of every c rows."""
-    for m in range(len(vectors)):
-        for r in range(q, vectors[m].shape[0], c):
-            vector, total = vectors[m][r], sums[m][r]
-            a = total.dtype.type(factor)
-            for j in range(p):
-                total[j] += a * vector[j]
-
-
-@helper(forceinline=True)
-def _add_intercepts(penalty, weight, vectors, sums):  # type: ignore[no-untyped-def]
+@helper
+def _add_intercepts(c, last, weight, V, S):  # type: ignore[no-untyped-def]
     """Add the gradient or a product of the Hessian of 1/2 (sum of intercepts)^2."""
-    c, last = penalty.n_outputs, penalty.n_features
-    for m in range(len(vectors)):
-        V, S = vectors[m], sums[m]
-        for base in range(0, V.shape[0], c):
-            total = 0.0
-            for q in range(c):
-                total += V[base + q, last]
-            for q in range(c):
-                S[base + q, last] += weight * total
+    for base in range(0, V.shape[0], c):
+        total = 0.0
+        for q in range(c):
+            total += V[base + q, last]
+        for q in range(c):
+            S[base + q, last] += weight * total
 
 
-@helper(forceinline=True)
+@helper
 def add_cross(penalty, x, weight, W, U, out):  # type: ignore[no-untyped-def]
     """Add weight times the mixed derivative times U, for every group the sum of e^x w u.
 
@@ -195,21 +179,31 @@ def add_cross(penalty, x, weight, W, U, out):  # type: ignore[no-untyped-def]
     out : (m,) array
         What is added to; untouched if the penalty is constant.
     """
-    c, p = penalty.n_outputs, penalty.n_features
-    if penalty.by_row:
-        for q in range(c):
-            out[penalty.groups[q, 0]] += weight * _row_factor(penalty, x, q) * _inner(W[q], U[q], p)
-    elif penalty.groups.shape[0] > 0:
-        factors = scratch(x, 1)[0]
-        for q in range(c):
-            for start in range(0, p, BLOCK):
-                count = min(BLOCK, p - start)
-                _entry_factors(penalty, x, q, start, count, weight, factors)
+    c, p, factors = penalty.n_outputs, penalty.n_features, scratch(x, 1)[0]
+    if penalty.groups.shape[0] == 0:
+        return
+    for q in range(c):
+        for start in range(0, p, BLOCK):
+            count = min(BLOCK, p - start)
+            _store_factors(penalty, x, q, start, count, weight, factors)
+            for j in range(count):
+                factors[j] *= W[q, start + j] * U[q, start + j]
+            if penalty.by_row:
+                out[penalty.groups[q, 0]] += _total(factors, count)
+            else:
                 for j in range(count):
-                    out[penalty.groups[q, start + j]] += factors[j] * W[q, start + j] * U[q, start + j]
+                    out[penalty.groups[q, start + j]] += factors[j]
 
 
-@helper(forceinline=True)
+@helper
+def _total(numbers, count):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(count):
+        total += numbers[j]
+    return total
+
+
+@helper
 def penalty_value(penalty, x, W):  # type: ignore[no-untyped-def]
     """Return the penalty.
 
@@ -227,18 +221,14 @@ def penalty_value(penalty, x, W):  # type: ignore[no-untyped-def]
     float
         At least 0.
     """
-    c, p, total = penalty.n_outputs, penalty.n_features, 0.0
-    if _has_row_factors(penalty):
-        for q in range(c):
-            total += _row_factor(penalty, x, q) / 2 * _inner(W[q], W[q], p)
-    else:
-        factors = scratch(x, 1)[0]
-        for q in range(c):
-            for start in range(0, p, BLOCK):
-                count = min(BLOCK, p - start)
-                _entry_factors(penalty, x, q, start, count, 0.5, factors)
-                for j in range(count):
-                    total += factors[j] * W[q, start + j] * W[q, start + j]
+    c, p, total, factors = penalty.n_outputs, penalty.n_features, 0.0, scratch(x, 1)[0]
+    for q in range(c):
+        for start in range(0, p, BLOCK):
+            count = min(BLOCK, p - start)
+            _store_factors(penalty, x, q, start, count, 0.5, factors)
+            for j in range(count):
+                factors[j] *= W[q, start + j] * W[q, start + j]
+            total += _total(factors, count)
     if penalty.sums_intercepts:
         intercepts = 0.0
         for q in range(c):
