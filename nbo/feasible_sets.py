@@ -48,6 +48,21 @@ class FeasibleSet(abc.ABC):
             A mask, (m,); None for a set whose coordinates do not move independently.
         """
 
+    def n_held(self, x: Array) -> int:
+        """Count the coordinates that end at a bound, which tells that they might go further.
+
+        Parameters
+        ----------
+        x : ndarray
+            A point of the set, (m,).
+
+        Returns
+        -------
+        int
+            Zero for a set that is no box; coordinates that are fixed do not count.
+        """
+        return 0
+
 
 class Box(FeasibleSet):
     """lower <= x <= upper.
@@ -67,6 +82,10 @@ class Box(FeasibleSet):
     def free(self, x: Array, d_x: Array) -> Array:
         """Leave out the coordinates at a bound that -d_x points beyond; see `FeasibleSet.free`."""
         return ~(((x <= self.lower) & (d_x >= 0)) | ((x >= self.upper) & (d_x <= 0)))
+
+    def n_held(self, x: Array) -> int:
+        """Count the coordinates at a bound; see `FeasibleSet.n_held`."""
+        return int((((x <= self.lower) | (x >= self.upper)) & (self.lower < self.upper)).sum())
 
     def require(self, name: str, x: Array) -> None:
         """Raise if a point lies outside.

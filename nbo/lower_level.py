@@ -31,7 +31,7 @@ MAX_NEWTON = 200
 DIRECT_DIM = 300
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class _Printed:
     """Prints its fields in lines."""
 
@@ -39,7 +39,7 @@ class _Printed:
         return lines({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class LowerSolution(_Printed):
     """An accurate y*(x).
 
@@ -67,7 +67,7 @@ class LowerSolution(_Printed):
     counts: OracleCounts
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Hypergradient(_Printed):
     """An accurate hypergradient at one x.
 
@@ -117,6 +117,23 @@ class _Point(NamedTuple):
     norm: float
 
 
+class _Newton(NamedTuple):
+    """Where Newton's method ended: the point, the iterations done, and why it did not go on."""
+
+    point: _Point
+    steps: int
+    why: str
+
+
+def _at_rounding(dtype: np.dtype[Any]) -> str:
+    other = ", or data in float64" if dtype == np.float32 else ""
+    return f"rounding in {dtype} allows no more progress: give a larger tol{other}"
+
+
+_AT_LIMIT = "the limit of iterations was reached: start from y0 = the y of this solution, or see nbo.check_problem"
+_NO_DESCENT = "g does not fall along the Newton direction, as if oracles did not fit together: see nbo.check_problem"
+
+
 def solve_lower_level(
     problem: BilevelProblem, x: npt.ArrayLike, *, y0: npt.ArrayLike | None = None, tol: float | None = None
 ) -> LowerSolution:
@@ -151,21 +168,12 @@ def solve_lower_level(
     """
     view = CountedProblem(problem)
     with _finite_or_named():
-        point, steps, limit = _start(view, vector("x", x, view.dim_x, np.float64, "dim_x"), y0, tol)
+        (point, steps, why), limit = _start(view, vector("x", x, view.dim_x, np.float64, "dim_x"), y0, tol)
     success = point.norm <= limit
     message = f"grad_norm = {point.norm:.3g} against tol = {limit:g} after {steps} Newton iterations"
     if not success:
-        message = f"{message}; {_end(steps, view)}"
+        message = f"{message}; {why}"
     return LowerSolution(point.y.astype(np.float64), point.norm, steps, success, message, view.counts)
-
-
-def _end(steps: int, view: CountedProblem) -> str:
-    """Say what ended Newton's method before its tolerance, and what to do."""
-    if steps >= MAX_NEWTON:
-        return "the limit of iterations was reached: start from this y0=solution.y, or see nbo.check_problem"
-    return f"rounding in {view.dtype} allows no more progress: give a larger tol" + (
-        ", or data in float64" if view.dtype == np.float32 else ""
-    )
 
 
 def hypergradient(
@@ -223,8 +231,9 @@ def _finite_or_named() -> Iterator[None]:
             raise ValueError(f"{error} at this x; expected a finite number") from error
 
 
-def _hypergradient(view: CountedProblem, x: Array, point: _Point, steps: int, limit: float) -> Hypergradient:
+def _hypergradient(view: CountedProblem, x: Array, start: _Newton, limit: float) -> Hypergradient:
     """Solve for u at an accurate y, refine both once and bound the error."""
+    point = start.point
     grad_1, grad_2 = view.upper_grad(x, point.y)
     solver = _linear_solver(view.dim_y, 0.1 * limit / max(norm(grad_2), 1e-300))
     u = solver.solve(point.model.hvp, grad_2[None]).solution[0]
@@ -235,7 +244,7 @@ def _hypergradient(view: CountedProblem, x: Array, point: _Point, steps: int, li
     success = max(refined.norm, residual) <= limit
     message = f"lower_grad_norm = {refined.norm:.3g} and adjoint_residual = {residual:.3g} against tol = {limit:g}"
     if not success:
-        message = f"{message}; {_end(steps, view)}"
+        message = f"{message}; {start.why or _at_rounding(view.dtype)}"
     return Hypergradient(
         grad=grad,
         value=view.upper_value(x, refined.y),
@@ -297,51 +306,34 @@ def _constants_at(problem: BilevelProblem, x: Array) -> ProblemConstants:
     return found
 
 
-def _start(view: CountedProblem, x: Array, y0: Any, tol: float | None) -> tuple[_Point, int, float]:
-    """Solve the lower level; return the point, the Newton steps and the tolerance."""
+def _start(view: CountedProblem, x: Array, y0: Any, tol: float | None) -> tuple[_Newton, float]:
+    """Solve the lower level; return the solution and the tolerance."""
     n = view.dim_y
     y = np.zeros(n, dtype=view.dtype) if y0 is None else vector("y0", y0, n, view.dtype, "dim_y")
     limit = DEFAULT_TOL[view.dtype] if tol is None else real("tol", tol, positive=True)
-    return *newton(view, x, y, limit), limit
+    return _newton(view, x, y, limit), limit
 
 
-def newton(view: CountedProblem, x: Array, y: Array, tol: float) -> tuple[_Point, int]:
-    """Minimise g(x, .) by Newton's method with a line search.
-
-    Parameters
-    ----------
-    view : CountedProblem
-        The oracles.
-    x, y : ndarray
-        The upper point and the start.
-    tol : float
-        On |grad_2 g|.
-
-    Returns
-    -------
-    point : _Point
-        The best point found: y, its model, gradient and gradient norm.
-    n_iter : int
-        Newton iterations done.
-    """
+def _newton(view: CountedProblem, x: Array, y: Array, tol: float) -> _Newton:
+    """Minimise g(x, .) by Newton's method with a line search."""
     point = _at(view, x, y)
     for k in range(MAX_NEWTON):
         if point.norm <= tol:
-            return point, k
+            return _Newton(point, k, "")
         solver = _linear_solver(view.dim_y, min(0.1, point.norm))
         direction = solver.solve(point.model.hvp, point.grad[None]).solution[0]
         following = _line_search(view, x, point, direction)
-        if following is None:
-            return point, k
+        if isinstance(following, str):
+            return _Newton(point, k, following)
         point = following
-    return point, MAX_NEWTON
+    return _Newton(point, MAX_NEWTON, _AT_LIMIT)
 
 
-def _line_search(view: CountedProblem, x: Array, point: _Point, direction: Array) -> _Point | None:
-    """Return an improved point along -direction, or None at the rounding floor."""
+def _line_search(view: CountedProblem, x: Array, point: _Point, direction: Array) -> _Point | str:
+    """Return an improved point along -direction, or why there is none."""
     slope = float(np.vdot(point.grad, direction))
     if slope <= 0:
-        return None
+        return _NO_DESCENT
     value = point.model.value()
     floor = 1e2 * np.finfo(view.dtype).eps * max(abs(value), 1e-300)
     step = 1.0
@@ -349,14 +341,14 @@ def _line_search(view: CountedProblem, x: Array, point: _Point, direction: Array
         y = point.y - point.y.dtype.type(step) * direction
         if slope * step <= floor:  # values can no longer tell: let the gradient decide
             trial = _at(view, x, y)
-            return trial if trial.norm < point.norm else None
+            return trial if trial.norm < point.norm else _at_rounding(view.dtype)
         try:
             if view.lower_model(x, y).value() <= value - 1e-4 * step * slope:
                 return _at(view, x, y)
         except NonFiniteOracleError:
             pass
         step /= 2
-    return None
+    return _NO_DESCENT
 
 
 def _at(view: CountedProblem, x: Array, y: Array) -> _Point:

@@ -55,10 +55,11 @@ class LowerStep(NamedTuple):
         Returns
         -------
         bool
-            Always False where the slopes are rounding error.
+            Always False where the slopes are rounding error, and for a direction along which g rises, which no
+            length mends.
         """
         noise = rounding * float(np.linalg.norm(self.direction))
-        return -float(self.direction @ grad) > OVERSHOT * self.slope + noise
+        return self.slope > 0 and -float(self.direction @ grad) > OVERSHOT * self.slope + noise
 
     def halved(self) -> LowerStep:
         """Return the step of half the length.

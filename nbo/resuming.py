@@ -236,7 +236,7 @@ def resume(
     with _blaming(path):
         session.count_before(*saved.counts)
         origin = Origin(solver, problem, None if saved.bounds is None else feasible, callback is not None)
-        run = Run(session, evaluation, state, limits, callback, origin)
+        run = Run(session, evaluation, state, feasible, limits, callback, origin)
         run.restore(saved.run)
     result = run.execute()
     result.method = solver.name

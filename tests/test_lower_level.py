@@ -94,6 +94,24 @@ def test_the_tolerance_that_is_left_out_is_within_reach(dtype):
         assert f"tol = {1e-4 if dtype == np.float32 else 1e-8:g}" in found.message
 
 
+def test_oracles_that_do_not_fit_together_are_not_called_rounding():
+    class Wrong(nbo.problems.NonQuadratic):
+        def lower_value(self, x, y):
+            return -super().lower_value(x, y)
+
+    problem = Wrong(np.ones((3, 2)), np.ones(3), np.zeros(2), mu=0.1, L=1)
+    for function in (nbo.hypergradient, nbo.solve_lower_level):
+        found = function(problem, np.full(2, 9.0))
+        assert not found.success and "see nbo.check_problem" in found.message and "rounding" not in found.message
+
+
+def test_solutions_compare_by_identity():
+    problem = nbo.problems.Quadratic.family(5, 2, 4)
+    for function in (nbo.hypergradient, nbo.solve_lower_level):
+        one, other = function(problem, np.ones(2)), function(problem, np.ones(2))
+        assert one == one and one != other and len({one, other}) == 2
+
+
 def test_solutions_print_in_lines():
     problem = nbo.problems.Quadratic.family(50, 2, 4)
     for found in (nbo.solve_lower_level(problem, np.ones(2)), nbo.hypergradient(problem, np.ones(2))):

@@ -81,6 +81,61 @@ def test_newton_steps_that_leap_too_far_are_shortened(method):
     assert not whole.success  # what the test is about: nothing is shortened where the step size of x is given
 
 
+class Counts(nbo.BilevelProblem):
+    """g = sum(exp(y) - b y) + e^x/2 |y|^2, a Poisson model whose first Newton step from zero overflows."""
+
+    dim_x, dim_y = 1, 2
+    counts, wanted = np.array([1000.0, 3.0]), np.array([900.0, 5.0])
+
+    def upper_value(self, x, y):
+        return float((np.exp(y) - self.wanted * y).sum())
+
+    def upper_grad(self, x, y):
+        return np.zeros(1), np.exp(y) - self.wanted
+
+    def lower_value(self, x, y):
+        return float((np.exp(y) - self.counts * y).sum() + np.exp(x[0]) * y @ y / 2)
+
+    def lower_grad_y(self, x, y):
+        return np.exp(y) - self.counts + np.exp(x[0]) * y
+
+    def lower_hvp(self, x, y, v):
+        return (np.exp(y) + np.exp(x[0])) * v
+
+    def lower_jvp(self, x, y, u):
+        return np.array([np.exp(x[0]) * y @ u])
+
+
+@pytest.mark.parametrize("method", [*KRYLOV, "nbo-cholesky"])
+@pytest.mark.parametrize("count", [1000.0, 5000.0])  # values that are huge, and values that are infinite
+def test_steps_into_an_overflow_are_taken_back(method, count):
+    problem = Counts()
+    problem.counts = np.array([count, 3.0])
+    found = nbo.minimize(problem, [0.0], method=method)
+    assert found.success, found.message
+    y = nbo.solve_lower_level(problem, found.x).y
+    np.testing.assert_allclose(found.y, y, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("nbo-gd", {"inner_step_size": 0.1}), ("nbo-chebyshev", {"spectrum": (1.0, 20.0)})]
+)
+def test_inner_steps_that_are_too_long_still_diverge(method, options):
+    """Directions along which g rises are no matter of length."""
+    problem = nbo.problems.Quadratic(np.diag([1.0, 10.0, 100.0]), np.ones((3, 2)), np.ones(3), np.ones(3), np.ones(2))
+    found = nbo.minimize(problem, np.zeros(2), method=method, options=options, max_iter=2000)
+    assert found.status == "diverged"
+    assert found.counts.lower_grad_y <= found.nit + 1
+
+
+def test_subspaces_that_are_dear_do_not_grow_for_ever():
+    assert nbo.NBOLanczos.MOST < 1000 < nbo.NBOCG.MOST
+    problem = nbo.problems.Quadratic.family(n=700, m=3, kappa=1e8)
+    most = nbo.NBOLanczos(n_inner=nbo.NBOLanczos.MOST).cost_per_iteration(700).lower_hvp
+    found = nbo.minimize(problem, np.zeros(3), method="nbo-lanczos", max_iter=80)
+    assert np.diff(found.history.lower_hvp).max() == most
+
+
 def test_shortened_steps_are_counted():
     problem = SelfCounting(Hyperbola())
     found = nbo.minimize(problem, np.zeros(3), y0=np.full(3, 30.0))

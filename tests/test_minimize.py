@@ -322,6 +322,32 @@ def test_an_oracle_that_fails_later_is_divergence_that_names_it():
     assert result.status == "diverged" and result.nit == 5 and "lower_grad_y returned" in result.message
 
 
+def test_a_tolerance_below_rounding_is_told():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 4)).astype(np.float32)
+    b = (1e4 * A.sum(axis=1)).astype(np.float32)
+    problem = nbo.problems.Ridge(A[:40], b[:40], A[40:], b[40:], penalty="shared")
+    found = nbo.minimize(problem, [-3.0], max_iter=60)
+    assert "tol is below what rounding in float32 allows here, give a larger one, or data in float64" in found.message
+    for early in (nbo.minimize(problem, [-3.0], max_iter=1), nbo.minimize(problem, [-3.0], max_iter=60, tol=0)):
+        assert "rounding" not in early.message
+
+
+def test_entries_at_a_bound_are_told():
+    problem = nbo.problems.Quadratic.family(n=4, m=3, kappa=10)
+    free = nbo.minimize(problem, np.zeros(3))
+    assert free.success and "bound" not in free.message
+    lower, upper = free.x - 1, free.x + 1
+    upper[:2] = free.x[:2] - 0.5
+    for fixed in (False, True):  # an entry that cannot move is no news
+        if fixed:
+            upper[2] = lower[2]
+        found = nbo.minimize(problem, lower, bounds=(lower, upper))
+        held = int((found.x[:2] == upper[:2]).sum())
+        assert found.success and held > 0
+        assert found.message.endswith(f"; {held} of 3 entries of x are at a bound")
+
+
 def test_limits(problem):
     result = nbo.minimize(problem, np.zeros(3), max_iter=4, tol=0)
     assert result.status == "iteration_limit" and result.nit == 4 and "max_iter" in result.message

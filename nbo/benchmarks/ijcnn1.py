@@ -32,22 +32,28 @@ LOOK = 0.05
 
 
 class Outcome(NamedTuple):
-    """How far a run came.
+    """How far a run came, ordered such that the best one is the least.
 
     Attributes
     ----------
+    diverged : bool
+        Whether the run diverged, which counts for more than what it saw before.
     value : float
         The lowest Phi seen.
     seconds : float
         Solver time until the target; infinite if it was not reached.
+    ended : float
+        Solver time of the run.
     samples : int
         Component samples over all oracles.
     inner, ratio : float
         The steps.
     """
 
+    diverged: bool
     value: float
     seconds: float
+    ended: float
     samples: int
     inner: float
     ratio: float
@@ -78,13 +84,15 @@ def run_ijcnn1(*, quick: bool) -> None:
         first = [reach(problem, method, pair, best, FIRST_SECONDS) for pair in (pairs[-2:] if quick else pairs)]
         finalists = [(run.inner, run.ratio) for run in sorted(first)[:FINALISTS]]
         final = [reach(problem, method, pair, best, FIRST_SECONDS if quick else SECONDS) for pair in finalists]
-        print(_line(method, min(final, key=lambda run: (run.seconds, run.value)), best), flush=True)
+        print(_line(method, min(final, key=lambda run: (run.seconds, run)), best), flush=True)
 
 
 def _line(method: str, run: Outcome, best: float) -> str:
     seconds = f"{run.seconds:11.2f}" if np.isfinite(run.seconds) else "not reached"
+    end = f"  diverged after {run.ended:.2f} s" if run.diverged else ""
     gap = run.value - best
-    return f"  {method:<16} {seconds} {run.samples:14,d}   {gap:10.2e}   {run.inner:<10.4g}  {run.ratio:.3g}"
+    steps = f"{run.inner:<10.4g}  {run.ratio:.3g}"
+    return f"  {method:<16} {seconds} {run.samples:14,d}   {gap:10.2e}   {steps}{end}"
 
 
 def starting_point(problem: nbo.problems.BinaryLogistic) -> tuple[Array, Array]:
@@ -172,7 +180,8 @@ def reach(
         random_state=0,
     )
     reached = result.seconds if lowest <= best + TARGET else np.inf
-    return Outcome(lowest, reached, sum(result.samples.as_dict().values()), inner, ratio)
+    samples = sum(result.samples.as_dict().values())
+    return Outcome(result.status == "diverged", lowest, reached, result.seconds, samples, inner, ratio)
 
 
 def _random_problem() -> tuple[nbo.problems.BinaryLogistic, str]:

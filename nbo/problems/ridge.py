@@ -10,6 +10,8 @@ from nbo._validation import real
 from nbo.problems._data import targets
 from nbo.problems._linear import PenalisedLinearModel, checked_rows
 
+Array = npt.NDArray[Any]
+
 
 class Ridge(PenalisedLinearModel):
     """Log penalties x of a linear model y for one or several targets, tuned on validation data.
@@ -107,3 +109,20 @@ class Ridge(PenalisedLinearModel):
             fit_intercept=fit_intercept,
             bounds=bounds,
         )
+
+    def predict(self, A: Any, y: npt.ArrayLike) -> Array:
+        """Return the predicted targets of each row, which are its `decision_function`.
+
+        Parameters
+        ----------
+        A : array_like or sparse
+            Rows, (k, p).
+        y : array_like
+            The model, (n,).
+
+        Returns
+        -------
+        ndarray
+            (k, q), of one target (k,).
+        """
+        return self.decision_function(A, y)

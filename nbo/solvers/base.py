@@ -175,7 +175,7 @@ class Solver(abc.ABC):
         require_callback(callback)
         session, start = self.session(problem, start, feasible, limits, random_state)
         origin = Origin(self, problem, None if bounds is None else feasible, callback is not None)
-        result = Run(session, evaluation, start, limits, callback, origin).execute()
+        result = Run(session, evaluation, start, feasible, limits, callback, origin).execute()
         result.method = self.name
         return result
 
@@ -226,6 +226,10 @@ class DeterministicSession(Session):
     def chosen(self) -> dict[str, Any]:
         """Return nothing; see `Session.chosen`."""
         return {}
+
+    def on_trial(self, state: State) -> bool:
+        """Ask the method; see `Session.on_trial`."""
+        return self._solver.on_trial(state)
 
     def damage(self) -> None:
         """Return None; see `Session.damage`."""
@@ -295,6 +299,21 @@ class DeterministicSolver(Solver):
         Directions
             What the upper step needs.
         """
+
+    def on_trial(self, state: State) -> bool:
+        """Tell whether the method may still take back the last step on y.
+
+        Parameters
+        ----------
+        state : State
+            After the step.
+
+        Returns
+        -------
+        bool
+            False unless a method judges its steps.
+        """
+        return False
 
     @abc.abstractmethod
     def cost_per_iteration(self, dim_y: int) -> OracleCounts:

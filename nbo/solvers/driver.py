@@ -17,11 +17,12 @@ from nbo._vectors import all_finite
 from nbo.history import EvaluatedIterate, HistoryRecorder, Status
 from nbo.linear_solvers import CurvatureError
 from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
-from nbo.upper_steps import Scales
+from nbo.upper_steps import ROUNDING, Scales
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
+    from nbo.feasible_sets import FeasibleSet
     from nbo.result import BilevelResult
     from nbo.resuming import Origin
 
@@ -118,6 +119,20 @@ class Session(Protocol):
             Values by name, to be given in the next run.
         """
 
+    def on_trial(self, state: State) -> bool:
+        """Tell whether the method may still take back the y of a state, so that a bad value there means nothing.
+
+        Parameters
+        ----------
+        state : State
+            The last one.
+
+        Returns
+        -------
+        bool
+            False for most methods.
+        """
+
     def count_before(self, calls: OracleCounts, samples: OracleCounts) -> None:
         """Add calls that were made before the run was resumed.
 
@@ -197,6 +212,8 @@ class Run:
         What reporting calls.
     start : State
         The first iterate.
+    feasible : FeasibleSet
+        The feasible set of x.
     limits : Limits
         When to end.
     callback : callable or None
@@ -217,12 +234,13 @@ class Run:
         session: Session,
         evaluation: CountedProblem,
         start: State,
+        feasible: FeasibleSet,
         limits: Limits,
         callback: Callable[..., Any] | None,
         origin: Origin,
     ) -> None:
         self.session, self.evaluation, self.state = session, evaluation, start
-        self.limits, self.callback, self.origin = limits, callback, origin
+        self.feasible, self.limits, self.callback, self.origin = feasible, limits, callback, origin
         self.recorder = HistoryRecorder()
         self.seconds = 0.0
         self.compile_start = compilation.seconds
@@ -302,13 +320,29 @@ class Run:
         if nit >= self.limits.max_iter:
             usual = "" if self.limits.tol is not None else ", the usual end of a stochastic method"
             found = f"stopped at the iteration limit ({nit}){self._norms()}{usual}"
-            raise Stop(Status.ITERATION_LIMIT, f"{found}; {self._grown()}raise max_iter, or go on {GOING_ON}")
+            raise Stop(Status.ITERATION_LIMIT, f"{found}; {self._further('max_iter')}")
         if self.seconds >= self.limits.max_time:
             raise Stop(
                 Status.TIME_LIMIT,
                 f"stopped at the time limit ({self.limits.max_time:g} s of solver time) after {nit} iterations"
-                f"{self._norms()}; {self._grown()}raise max_time, or go on {GOING_ON}",
+                f"{self._norms()}; {self._further('max_time')}",
             )
+
+    def _further(self, limit: str) -> str:
+        """Say what to do after a limit."""
+        return f"{self._beyond_rounding()}{self._grown()}raise {limit}, or go on {GOING_ON}"
+
+    def _beyond_rounding(self) -> str:
+        """Say that the residuals of y and u have reached the rounding floor above the tolerance."""
+        tol, dtype = self.limits.tol, self.evaluation.dtype
+        if not tol or self.state.nit == 0:  # with a tolerance of zero nobody expects convergence
+            return ""
+        floor = ROUNDING * float(np.finfo(dtype).eps)
+        residuals = list(zip(self.state.norms[1:], self.state.scales, strict=True))
+        if max(self.state.norms[1:]) <= tol or any(residual > floor * scale for residual, scale in residuals):
+            return ""
+        other = ", or data in float64" if dtype == np.float32 else ""
+        return f"tol is below what rounding in {dtype} allows here, give a larger one{other}; "
 
     def _grown(self) -> str:
         """Say that a run without a test of convergence may be diverging."""
@@ -322,7 +356,7 @@ class Run:
     def _advice(self) -> str:
         """Say what to do about steps that are too large."""
         if self.limits.tol is not None:
-            return "use smaller step_size and inner_step_size, or leave them out"
+            return "use smaller step_size and inner_step_size, or leave them out, or start from another y0"
         chosen = self.session.chosen().get("inner_step_size")
         inner = "" if chosen is None else f", which was {chosen:.3g}"
         return f"use a smaller step_size, narrower bounds of x or a smaller inner_step_size{inner}"
@@ -350,11 +384,15 @@ class Run:
 
     def _report(self) -> None:
         """Evaluate the iterate, end a run that has diverged, and call back."""
+        on_trial = self.session.on_trial(self.state)
         try:
             self._evaluate()
         except NonFiniteOracleError as error:
+            if on_trial:
+                return
             raise self._divergence(str(error)) from error
-        self._check_value()
+        if not on_trial:
+            self._check_value()
         self._call_back()
 
     def _advance(self) -> State:
@@ -457,6 +495,9 @@ class Run:
         if status is Status.DIVERGED:
             ended, self.fun = self.best[:3], self.best.fun
         x, y, u = _copies(*ended)
+        held = self.feasible.n_held(x)
+        if held and status is not Status.DIVERGED:
+            message = f"{message}; {held} of {x.size} entries of x are at a bound"
         result = BilevelResult(
             x=x,
             y=y,

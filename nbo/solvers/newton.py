@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+import sys
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from nbo.linear_solvers import (
     validate_spectrum,
 )
 from nbo.lower_steps import LowerStep
-from nbo.oracles import CountedProblem, OracleCounts
+from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
 from nbo.problem import LowerModel
 from nbo.schedules import Schedule, validate_schedule
 from nbo.solvers.base import DeterministicSolver
@@ -186,17 +187,25 @@ class NewtonSolver(DeterministicSolver):
 
         With a given step size, and where x has just moved, no step is judged.
         """
-        last = state.memory.get("lower") if iterations_at_rest(state.memory) else None
-        y = state.y
-        for _ in range(HALVINGS):
-            model = view.lower_model(state.x, y)
-            d_y, product = model.grad_y_and_hvp(state.u)
-            rounding = ROUNDING * float(np.finfo(view.dtype).eps) * state.scales.lower_grad
-            if last is None or not last.overshot(d_y, rounding):
-                break
-            last = last.halved()
+        last = state.memory.get("lower") if self.on_trial(state) else None
+        rounding = ROUNDING * float(np.finfo(view.dtype).eps) * state.scales.lower_grad
+        y, halvings = state.y, 0
+        while True:
+            judged = last if halvings < HALVINGS else None
+            try:
+                model = view.lower_model(state.x, y)
+                d_y, product = model.grad_y_and_hvp(state.u)
+                if judged is None or not judged.overshot(d_y, rounding):
+                    return model, d_y, product, last
+            except NonFiniteOracleError:
+                if judged is None:
+                    raise
+            last, halvings = judged.halved(), halvings + 1
             y = last.end
-        return model, d_y, product, last
+
+    def on_trial(self, state: State) -> bool:
+        """Tell whether the last step on y may be halved; see `DeterministicSolver.on_trial`."""
+        return iterations_at_rest(state.memory) > 0
 
     def lag(self, memory: Memory) -> float:
         """Return how many times larger than the found directions the exact ones may be.
@@ -311,6 +320,8 @@ class KrylovNewtonSolver(NewtonSolver):
     PATIENCE: ClassVar[int] = 10
     #: unless they leave no more than this part of the right-hand sides.
     ENOUGH: ClassVar[float] = 1e-3
+    #: The largest T that is found so.
+    MOST: ClassVar[int] = sys.maxsize
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -330,7 +341,7 @@ class KrylovNewtonSolver(NewtonSolver):
         slow = self.n_inner is None and waited > 0 and waited % self.PATIENCE == 0
         if not slow or (solution.residual_norms <= self.ENOUGH * row_norms(rhs)).all():
             return memory
-        return {**memory, "n_inner": min(2 * memory["n_inner"], max(rhs.shape[1], self.FIRST))}
+        return {**memory, "n_inner": max(min(2 * memory["n_inner"], rhs.shape[1], self.MOST), self.FIRST)}
 
     def products(self, dim_y: int) -> int:
         """Return 2 (T + 1); see `NewtonSolver.products`."""
@@ -383,6 +394,8 @@ class NBOLanczos(KrylovNewtonSolver):
     name: ClassVar[str] = "nbo-lanczos"
     description: ClassVar[str] = "Newton directions in Krylov subspaces of dimension T+1 (paper, Remark 2.1)"
     solver_class: ClassVar[type[Any]] = LanczosSubspace
+    #: Reorthogonalisation takes T^2 n operations, and the basis T n numbers.
+    MOST: ClassVar[int] = 320
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

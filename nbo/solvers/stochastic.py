@@ -472,6 +472,10 @@ class StochasticSession(Session):
         """Add earlier calls; see `Session.count_before`."""
         self._before = self._before[0] + calls, self._before[1] + samples
 
+    def on_trial(self, state: State) -> bool:
+        """Return False; see `Session.on_trial`."""
+        return False
+
     def chosen(self) -> dict[str, Any]:
         """Return the random state as an integer, and the estimated inner step; see `Session.chosen`."""
         return {"random_state": self._random_state} | ({} if self._inner is None else {"inner_step_size": self._inner})
