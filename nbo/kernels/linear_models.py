@@ -266,11 +266,11 @@ def _learned_rows(weighting, level, loss, start, stop, scale, x, work, out):  # 
 _add_rows_of_jvp = by_class({GivenWeights: _given_rows, LearnedWeights: _learned_rows})
 
 
-def _given_cross(weighting, level, loss, penalty, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
-    add_cross(penalty, x, scale * (hi - lo), _matrix(loss, y), _matrix(loss, u), out)
+def _no_losses_of_jvp(weighting, level, loss, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
+    return
 
 
-def _learned_cross(weighting, level, loss, penalty, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
+def _learned_losses_of_jvp(weighting, level, loss, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
     W, U, work = _matrix(loss, y), _matrix(loss, u), workspace(y, 2 * outputs(loss) + SPARE)
     for start in range(lo, hi, work.shape[1]):
         stop = min(start + work.shape[1], hi)
@@ -278,8 +278,8 @@ def _learned_cross(weighting, level, loss, penalty, lo, hi, scale, x, y, u, out)
         _add_rows_of_jvp(weighting, level, loss, start, stop, scale, x, work, out[start - lo :])
 
 
-#: Adds J u; with learned weights out has an entry for each row: (weighting, level, loss, penalty, lo, ..., u, out).
-_add_jvp = by_class({GivenWeights: _given_cross, LearnedWeights: _learned_cross})
+#: Adds what all rows give of J u, an entry each: (weighting, level, loss, lo, hi, scale, x, y, u, out).
+_add_losses_of_jvp = by_class({GivenWeights: _no_losses_of_jvp, LearnedWeights: _learned_losses_of_jvp})
 
 
 def _given_penalty(weighting, penalty, x, weight, W, U, out):  # type: ignore[no-untyped-def]
@@ -470,7 +470,8 @@ def lower_jvp(data, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def
         What is added to.
     """
     loss, weighting, penalty, _ = data.common
-    _add_jvp(weighting, data.lower, loss, penalty, lo, hi, scale, x, y, u, out)
+    _add_losses_of_jvp(weighting, data.lower, loss, lo, hi, scale, x, y, u, out)
+    _add_penalty_of_jvp(weighting, penalty, x, scale * (hi - lo), _matrix(loss, y), _matrix(loss, u), out)
 
 
 def lower_grad_x(data, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
