@@ -40,13 +40,31 @@ class Solver(abc.ABC):
     ----------
     name, description : str
         Its name for `nbo.minimize`, and one line about it.
+    source : str
+        Where it is from.
+    cost : str
+        The oracle calls of one iteration with given step sizes, such as ``"1 lower_grad_y, 2*T+1 lower_hvp"``, in the
+        symbols of `COST_SYMBOLS`.
+    storage : str
+        The numbers that it keeps besides a few vectors.
     needs : tuple of str
         Optional oracles that the method cannot do without.
+    spares : tuple of str
+        Oracles that every problem has and the method never calls.
+    chooses_step : bool
+        Whether it finds a step size of its own where none is given.
     """
 
     name: ClassVar[str]
     description: ClassVar[str]
+    source: ClassVar[str]
+    cost: ClassVar[str]
+    storage: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
+    spares: ClassVar[tuple[str, ...]] = ()
+    chooses_step: ClassVar[bool] = True
+
+    step_size: Schedule | None = None
 
     @abc.abstractmethod
     def limits(self, problem: BilevelProblem, tol: float, max_iter: int | None, max_time: float) -> Limits:
@@ -116,6 +134,35 @@ class Solver(abc.ABC):
                 f"{self.name!r} needs"
             )
 
+    def starting_u(self, y: Array) -> Array:
+        """Return the first u where none is given.
+
+        Parameters
+        ----------
+        y : ndarray
+            The first y, (n,).
+
+        Returns
+        -------
+        ndarray
+            (n,); zeros unless the method keeps something else in the place of u.
+        """
+        return np.zeros_like(y)
+
+    def require_step(self) -> None:
+        """Raise if the method needs a step size and has none.
+
+        Raises
+        ------
+        ValueError
+            With what is expected.
+        """
+        if self.step_size is None and not self.chooses_step:
+            raise ValueError(
+                f"step_size: method {self.name!r} needs one; expected a positive number or a schedule such as "
+                "nbo.schedules.PowerDecay(0.1)"
+            )
+
     def solve(
         self,
         problem: BilevelProblem,
@@ -166,18 +213,26 @@ class Solver(abc.ABC):
         evaluation = CountedProblem(problem)
         self.check(problem)
         validate_random_state(random_state)
-        start = starting_state(evaluation, x0, y0, u0)
+        start = self._starting_state(evaluation, x0, y0, u0)
         feasible = feasible_set(problem, evaluation.dim_x, bounds, start.x)
         if max_iter is not None:
             integer("max_iter", max_iter)
         seconds = time_limit(max_time)
         limits = self.limits(problem, real("tol", tol, minimum=0.0), max_iter, seconds)
         require_callback(callback)
+        self.require_step()
         session, start = self.session(problem, start, feasible, limits, random_state)
         origin = Origin(self, problem, None if bounds is None else feasible, callback is not None)
         result = Run(session, evaluation, start, feasible, limits, callback, origin).execute()
         result.method = self.name
         return result
+
+    def _starting_state(self, view: CountedProblem, x0: Any, y0: Any, u0: Any) -> State:
+        """Return the checked first iterate, as copies; without y0 zeros, without u0 `starting_u`."""
+        n = view.dim_y
+        y = np.zeros(n, dtype=view.dtype) if y0 is None else vector("y0", y0, n, view.dtype, "dim_y")
+        u = self.starting_u(y) if u0 is None else vector("u0", u0, n, view.dtype, "dim_y")
+        return State(0, vector("x0", x0, view.dim_x, np.float64, "dim_x"), y, u)
 
 
 def require_callback(callback: Any) -> None:
@@ -264,7 +319,6 @@ class DeterministicSolver(Solver):
         Iterations between two evaluations of f (reporting, not counted as the method's).
     """
 
-    step_size: Schedule | None = None
     eval_every: int = 1
 
     def __post_init__(self) -> None:
@@ -354,34 +408,18 @@ class DeterministicSolver(Solver):
         norms = (size, found.lower_grad_norm, found.adjoint_residual)
         scales = state.scales.with_norms(found.lower_grad_norm, found.upper_grad_norm)
         solved = max(norms) <= tol and found.reach(scales, float(np.finfo(view.dtype).eps)) <= tol
-        move = self._upper_step().move(view, state.nit, state.x, found, project, scales, solved)
+        move = self.upper_step().move(view, state.nit, state.x, found, project, scales, solved)
         x, y, u, shown = move.x, move.y, move.u, move.shown
         if move.solved:
             x, y, u, shown = state.x, found.y, found.u, None
         return State(state.nit + 1, x, y, u, found.d_x, norms, move.memory, scales, move.solved, shown)
 
-    def _upper_step(self) -> UpperStep:
+    def upper_step(self) -> UpperStep:
+        """Return how x moves.
+
+        Returns
+        -------
+        UpperStep
+            The adaptive rule, or the given step.
+        """
         return AdaptiveStep() if self.step_size is None else ScheduledStep(self.step_size)
-
-
-def starting_state(view: CountedProblem, x0: Any, y0: Any, u0: Any) -> State:
-    """Return the checked first iterate, as copies.
-
-    Parameters
-    ----------
-    view : CountedProblem
-        For the dimensions and the type of y.
-    x0, y0, u0 : array_like
-        The user's; None stands for zeros in y and u.
-
-    Returns
-    -------
-    State
-        Iteration 0.
-    """
-    n = view.dim_y
-    y, u = (
-        np.zeros(n, dtype=view.dtype) if value is None else vector(name, value, n, view.dtype, "dim_y")
-        for name, value in (("y0", y0), ("u0", u0))
-    )
-    return State(0, vector("x0", x0, view.dim_x, np.float64, "dim_x"), y, u)

@@ -94,8 +94,8 @@ class StochasticSolver(Solver):
 
     #: Default sizes that differ from 64.
     default_sizes: ClassVar[Mapping[str, int]] = {}
+    chooses_step: ClassVar[bool] = False
 
-    step_size: Schedule | None = None
     inner_step_size: Schedule | None = None
     batch_size: int | str | None = None
     batch_sizes: Mapping[str, int | str] | None = None
@@ -301,11 +301,6 @@ class StochasticSolver(Solver):
         self, problem: BilevelProblem, start: State, feasible: FeasibleSet, limits: Limits, random_state: Any
     ) -> tuple[Session, State]:
         """Set to work; see `Solver.session`."""
-        if self.step_size is None:
-            raise ValueError(
-                f"step_size: method {self.name!r} needs one; expected a positive number or a schedule such as "
-                "nbo.schedules.PowerDecay(0.1)"
-            )
         chunk_seconds = min(CHUNK_SECONDS, limits.seconds_between / 2, limits.max_time / 10)
         session = StochasticSession(self, problem, start, feasible, random_state, chunk_seconds)
         return session, session.start
