@@ -36,6 +36,11 @@ class Solver(abc.ABC):
 
     Subclasses are frozen dataclasses, whose fields are the options.
 
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha.
+
     Attributes
     ----------
     name, description : str
