@@ -14,8 +14,13 @@ from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
 from nbo.progress import ProgressLine
 from nbo.resuming import resume
 from nbo.solvers import (
+    ALSET,
+    BSA,
+    F2SA,
+    FSLA,
     MANSBOSAGA,
     MASABA,
+    MRBO,
     NBOCG,
     NBOGD,
     NSBOPAGE,
@@ -25,6 +30,10 @@ from nbo.solvers import (
     SABA,
     SOBA,
     SPABA,
+    SRBA,
+    SUSTAIN,
+    TTSA,
+    VRBO,
     AIDBiO,
     AmIGOCG,
     AmIGOGD,
@@ -34,6 +43,7 @@ from nbo.solvers import (
     NBOCholesky,
     NBOLanczos,
     NoLoopAID,
+    StocBiO,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +52,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ALSET",
+    "BSA",
+    "F2SA",
+    "FSLA",
     "MANSBOSAGA",
     "MASABA",
+    "MRBO",
     "NBOCG",
     "NBOGD",
     "NSBOPAGE",
@@ -53,6 +68,10 @@ __all__ = [
     "SABA",
     "SOBA",
     "SPABA",
+    "SRBA",
+    "SUSTAIN",
+    "TTSA",
+    "VRBO",
     "AIDBiO",
     "AmIGOCG",
     "AmIGOGD",
@@ -75,6 +94,7 @@ __all__ = [
     "ProblemReport",
     "ProgressLine",
     "Status",
+    "StocBiO",
     "check_problem",
     "hypergradient",
     "lower_level",

@@ -31,7 +31,7 @@ from nbo.minibatches import (
     lower_parts_on,
     upper_grad,
 )
-from nbo.sampling import B1, B2, B3, B4, Batch, block_of, coin
+from nbo.sampling import B1, B2, B3, B4, Batch, block_of, coin, draw
 
 Array = npt.NDArray[Any]
 
@@ -143,7 +143,7 @@ class STORM(NamedTuple):
 
 
 class PAGE(NamedTuple):
-    """Li, Bao, Zhang and Richtarik (2021): all samples with some probability, else last estimate + new - old.
+    """Li, Bao, Zhang and Richtarik (2021): all samples now and then, else last estimate + new - old.
 
     Attributes
     ----------
@@ -155,6 +155,8 @@ class PAGE(NamedTuple):
         The old point.
     probability : float
         Of an iteration over all samples; the first one is such.
+    period : int
+        Where positive, these are the iterations k = 0, period, 2 period, ... instead (SARAH; Nguyen et al., 2017).
     stored : Data
         All samples.
     """
@@ -166,7 +168,25 @@ class PAGE(NamedTuple):
     y: Array
     u: Array
     probability: float
+    period: int
     stored: Data
+
+
+class UpperSTORM(NamedTuple):
+    """Plain minibatches for D_y and D_u, STORM for D_x alone.
+
+    Attributes
+    ----------
+    parts, old_parts, estimate, x, y, u : object
+        As of `STORM`.
+    """
+
+    parts: Components
+    old_parts: Components
+    estimate: Components
+    x: Array
+    y: Array
+    u: Array
 
 
 @dual
@@ -386,6 +406,22 @@ def correct_all(estimate: Components, weight: float, new: Components, old: Compo
 
 
 @dual
+def keep_point(memory: STORM | UpperSTORM | PAGE, point: Point) -> None:
+    """Keep the point as the old one.
+
+    Parameters
+    ----------
+    memory : STORM, UpperSTORM or PAGE
+        The memory.
+    point : Point
+        The iterate.
+    """
+    copy(memory.x, point.x)
+    copy(memory.y, point.y)
+    copy(memory.u, point.u)
+
+
+@dual
 def finish(memory: STORM | PAGE, point: Point) -> None:
     """Write the directions from an estimate, and keep the point as the old one.
 
@@ -396,9 +432,7 @@ def finish(memory: STORM | PAGE, point: Point) -> None:
     point : Point
         The iterate, and where the directions go.
     """
-    copy(memory.x, point.x)
-    copy(memory.y, point.y)
-    copy(memory.u, point.u)
+    keep_point(memory, point)
     combine(memory.estimate, point)
 
 
@@ -424,6 +458,51 @@ def estimate_storm(memory: STORM, o: AnyOracles, point: Point, k: int, momentum:
         components(o, k, memory.x, memory.y, memory.u, memory.old_parts)
     correct_all(memory.estimate, momentum if k > 0 else 0.0, memory.parts, memory.old_parts)
     finish(memory, point)
+
+
+@dual
+def _jvp_batch_apart(o: Oracles, k: int) -> Batch:
+    return draw(o.streams, B4, k)
+
+
+@dual
+def _jvp_batch_shared(o: SharedOracles | FusedOracles, k: int) -> Batch:
+    return draw(o.streams, B2, k)
+
+
+#: Returns the batch of J u in iteration k: (oracles, k).
+jvp_batch = by_class({Oracles: _jvp_batch_apart, SharedOracles: _jvp_batch_shared, FusedOracles: _jvp_batch_shared})
+
+
+@dual
+def estimate_upper_storm(memory: UpperSTORM, o: AnyOracles, point: Point, k: int, momentum: float) -> None:
+    """Estimate D_y and D_u from one batch a role, D_x from one at the new and the old point.
+
+    Parameters
+    ----------
+    memory : NamedTuple
+        The estimator's memory, changed in place.
+    o : Oracles
+        What reaches the problem.
+    point : Point
+        The iterate, and where the directions go.
+    k : int
+        The iteration.
+    momentum : float
+        The weight of the past.
+    """
+    new, old, estimate = memory.parts, memory.old_parts, memory.estimate
+    components(o, k, point.x, point.y, point.u, new)
+    if k > 0:
+        lower_jvp(o, jvp_batch(o, k), memory.x, memory.y, memory.u, old.jvp)
+        upper_grad(o, draw(o.streams, B3, k), memory.x, memory.y, old.upper_x, old.upper_y)
+    past = momentum if k > 0 else 0.0
+    copy(point.d[0], new.lower[0])
+    subtract(point.d[1], new.lower[1], new.upper_y)
+    correct(estimate.jvp, past, new.jvp, old.jvp)
+    correct(estimate.upper_x, past, new.upper_x, old.upper_x)
+    hypergradient_from(point.d_x, estimate.upper_x, estimate.jvp)
+    keep_point(memory, point)
 
 
 @dual
@@ -464,7 +543,8 @@ def estimate_page(memory: PAGE, o: AnyOracles, point: Point, k: int, momentum: f
     momentum : float
         The weight of the past, for estimators that have one.
     """
-    if k == 0 or coin(o.streams, k) < memory.probability:
+    due = k % memory.period == 0 if memory.period > 0 else coin(o.streams, k) < memory.probability
+    if k == 0 or due:
         full_components(with_all_samples(o, memory.stored), point.x, point.y, point.u, memory.estimate)
     else:
         components(o, k, point.x, point.y, point.u, memory.parts)
@@ -474,4 +554,12 @@ def estimate_page(memory: PAGE, o: AnyOracles, point: Point, k: int, momentum: f
 
 
 #: Writes the directions at a point: (memory, oracles, point, iteration, momentum).
-estimate = by_class({SGD: estimate_sgd, SAGA: estimate_saga, STORM: estimate_storm, PAGE: estimate_page})
+estimate = by_class(
+    {
+        SGD: estimate_sgd,
+        SAGA: estimate_saga,
+        STORM: estimate_storm,
+        UpperSTORM: estimate_upper_storm,
+        PAGE: estimate_page,
+    }
+)

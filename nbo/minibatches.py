@@ -15,8 +15,8 @@ from nbo.sampling import B1, B2, B3, B4, Batch, Streams, draw
 
 Array = npt.NDArray[Any]
 
-UPPER_GRAD, LOWER_GRAD_Y, LOWER_HVP, LOWER_JVP = (
-    KINDS.index(name) for name in ("upper_grad", "lower_grad_y", "lower_hvp", "lower_jvp")
+UPPER_GRAD, LOWER_GRAD_Y, LOWER_HVP, LOWER_JVP, LOWER_GRAD_X = (
+    KINDS.index(name) for name in ("upper_grad", "lower_grad_y", "lower_hvp", "lower_jvp", "lower_grad_x")
 )
 
 
@@ -54,6 +54,8 @@ class Kernels(NamedTuple):
         (data, lo, hi, scale, x, y, u, out_pair, out_samples), the last two as one; not of every problem.
     upper_grad : callable
         (data, lo, hi, scale, x, y, out_x, out_y).
+    lower_grad_x : callable
+        (data, lo, hi, scale, x, y, out), out (m,) or with an entry for each row; not of every problem.
     """
 
     lower_grad_y: Any
@@ -62,6 +64,7 @@ class Kernels(NamedTuple):
     lower_jvp: Any
     lower_parts: Any
     upper_grad: Any
+    lower_grad_x: Any
 
 
 class Oracles(NamedTuple):
@@ -304,6 +307,34 @@ def lower_jvp(o: AnyOracles, batch: Batch, x: Array, y: Array, u: Array, out: Ar
         last = done + hi - lo
         room = room_for_jvp(o.coordinates, out, done, last)
         o.kernels.lower_jvp(o.data, lo, hi, batch.scale, x, y, u, room)
+        keep_jvp(o.coordinates, out, o.data.lower[-1], lo, done, last)
+        lo, hi, rest, done = 0, rest, 0, last
+
+
+@dual
+def lower_grad_x(o: AnyOracles, batch: Batch, x: Array, y: Array, out: Array) -> None:
+    """Write grad_1 g, (m,) or as `Coordinates` say.
+
+    Parameters
+    ----------
+    o : Oracles
+        What reaches the problem.
+    batch : Batch
+        The batch.
+    x : ndarray
+        The upper point, (m,).
+    y : ndarray
+        The lower point, (n,).
+    out : ndarray
+        Where the result goes.
+    """
+    count(o, LOWER_GRAD_X, 1, batch)
+    start_jvp(o.coordinates, out)
+    lo, hi, rest, done = batch.lo, batch.hi, batch.rest, 0
+    while lo < hi:
+        last = done + hi - lo
+        room = room_for_jvp(o.coordinates, out, done, last)
+        o.kernels.lower_grad_x(o.data, lo, hi, batch.scale, x, y, room)
         keep_jvp(o.coordinates, out, o.data.lower[-1], lo, done, last)
         lo, hi, rest, done = 0, rest, 0, last
 

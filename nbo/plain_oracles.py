@@ -13,7 +13,7 @@ from nbo._validation import require_unmasked
 from nbo.feasible_sets import FeasibleSet
 from nbo.minibatches import Data, Kernels, Oracles
 from nbo.oracles import frozen, sample_sizes
-from nbo.problem import BilevelProblem, FiniteSumProblem
+from nbo.problem import OPTIONAL_ORACLES, BilevelProblem, FiniteSumProblem, provides
 from nbo.sampling import shuffled
 
 Array = npt.NDArray[Any]
@@ -129,6 +129,7 @@ class PlainOracles:
             lower_jvp=self._lower_jvp,
             lower_parts=None,
             upper_grad=self._upper_grad,
+            lower_grad_x=self._lower_grad_x,
         )
 
     def _lower_grad_y(self, data, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
@@ -144,6 +145,9 @@ class PlainOracles:
 
     def _lower_jvp(self, data, lo, hi, scale, x, y, u, out):  # type: ignore[no-untyped-def]
         _add(out, "lower_jvp", scale * (hi - lo), self._call("lower_jvp", data.lower[-1], lo, hi, x, y, u))
+
+    def _lower_grad_x(self, data, lo, hi, scale, x, y, out):  # type: ignore[no-untyped-def]
+        _add(out, "lower_grad_x", scale * (hi - lo), self._call("lower_grad_x", data.lower[-1], lo, hi, x, y))
 
     def _upper_grad(self, data, lo, hi, scale, x, y, out_x, out_y):  # type: ignore[no-untyped-def]
         pair = self._call("upper_grad", data.upper[-1], lo, hi, x, y)
@@ -169,8 +173,8 @@ def _require_batches(problem: BilevelProblem) -> None:
     """Raise unless the oracles that the loops call take a batch."""
     for name in Kernels._fields:
         oracle = getattr(problem, name, None)
-        if oracle is None:  # a kernel made of two oracles
-            continue
+        if oracle is None or (name in OPTIONAL_ORACLES and not provides(problem, name)):
+            continue  # a kernel made of two oracles, or one that this problem lacks
         try:
             parameters = inspect.signature(oracle).parameters.values()
         except (TypeError, ValueError):  # not every callable tells its parameters

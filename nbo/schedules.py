@@ -111,17 +111,62 @@ class PowerDecay:
         return power(float(self.scale), float(self.exponent), k)
 
 
+@storable
+@dataclasses.dataclass(frozen=True)
+class PowerRise:
+    """The schedule 1 - scale / (k + 1)^exponent, for weights of the past that tend to 1.
+
+    Compiled loops compute it themselves, and a checkpoint keeps it, both unlike other callables.
+
+    Parameters
+    ----------
+    scale : float
+        In [0, 1]; the first value is 1 - scale.
+    exponent : float
+        At least 0.
+
+    Examples
+    --------
+    >>> from nbo.schedules import PowerRise
+    >>> PowerRise(1.0, exponent=0.5)(3)
+    0.5
+    """
+
+    scale: float
+    exponent: float = 2 / 3
+
+    def __post_init__(self) -> None:
+        fraction("scale", self.scale)
+        real("exponent", self.exponent, minimum=0.0)
+
+    def __call__(self, k: int) -> float:
+        """Return the value of iteration `k`.
+
+        Parameters
+        ----------
+        k : int
+            The iteration, from 0.
+
+        Returns
+        -------
+        float
+            1 - scale / (k + 1)^exponent.
+        """
+        return 1.0 - power(float(self.scale), float(self.exponent), k)
+
+
 class Values(NamedTuple):
     """A schedule as loops take it.
 
     Attributes
     ----------
-    scale, exponent : float
-        Of scale / (k + 1)^exponent.
+    limit, scale, exponent : float
+        Of limit + scale / (k + 1)^exponent.
     table : ndarray
         Values of the coming iterations, which count instead where there are any.
     """
 
+    limit: float
     scale: float
     exponent: float
     table: Array
@@ -138,11 +183,14 @@ class LoopValues(NamedTuple):
         The upper step size.
     weight : Values
         The weight of the past in momentum or an estimator.
+    linear : Values
+        The step size of a linear system of its own.
     """
 
     inner: Values
     upper: Values
     weight: Values
+    linear: Values
 
 
 @dual
@@ -186,7 +234,7 @@ def value(values: Values, k: int, start: int) -> float:
     """
     if values.table.shape[0] > 0:
         return values.table[k - start]
-    return power(values.scale, values.exponent, k)
+    return values.limit + power(values.scale, values.exponent, k)
 
 
 def values_between(name: str, schedule: Schedule, start: int, stop: int, check: Check = step_at) -> Values:
@@ -206,13 +254,15 @@ def values_between(name: str, schedule: Schedule, start: int, stop: int, check: 
     Returns
     -------
     Values
-        Numbers and `PowerDecay` need no table.
+        Numbers, `PowerDecay` and `PowerRise` need no table.
     """
     if type(schedule) is PowerDecay:  # a subclass may have another __call__
-        return Values(float(schedule.scale), float(schedule.exponent), np.empty(0))
+        return Values(0.0, float(schedule.scale), float(schedule.exponent), np.empty(0))
+    if type(schedule) is PowerRise:
+        return Values(1.0, -float(schedule.scale), float(schedule.exponent), np.empty(0))
     if not callable(schedule):
-        return Values(float(schedule), 0.0, np.empty(0))
-    return Values(0.0, 0.0, np.array([check(name, schedule, k) for k in range(start, stop)], dtype=np.float64))
+        return Values(0.0, float(schedule), 0.0, np.empty(0))
+    return Values(0.0, 0.0, 0.0, np.array([check(name, schedule, k) for k in range(start, stop)], dtype=np.float64))
 
 
 def validate_weight(name: str, weight: Any) -> None:

@@ -1,8 +1,15 @@
 """Solvers: one file per family; a new one joins the registry with its class below."""
 
+from nbo.solvers.alset import ALSET
 from nbo.solvers.base import DeterministicSolver, Solver
+from nbo.solvers.bsa import BSA
 from nbo.solvers.double_loop import AIDBiO, AmIGOCG, AmIGOGD, NoLoopAID
+from nbo.solvers.f2sa import F2SA
+from nbo.solvers.fsla import FSLA
+from nbo.solvers.mrbo import MRBO
 from nbo.solvers.newton import NBOCG, NBOGD, NBOBlockCG, NBOChebyshev, NBOCholesky, NBOLanczos
+from nbo.solvers.srba import SRBA
+from nbo.solvers.stocbio import StocBiO
 from nbo.solvers.stochastic import StochasticSolver
 from nbo.solvers.stochastic_double_loop import AmIGOSGD
 from nbo.solvers.stochastic_newton import (
@@ -16,6 +23,9 @@ from nbo.solvers.stochastic_newton import (
     SOBA,
     SPABA,
 )
+from nbo.solvers.sustain import SUSTAIN
+from nbo.solvers.ttsa import TTSA
+from nbo.solvers.vrbo import VRBO
 
 #: Every method by name, in the order of the documentation.
 REGISTRY: dict[str, type[Solver]] = {
@@ -23,12 +33,18 @@ REGISTRY: dict[str, type[Solver]] = {
     for solver in (
         NBOGD, NBOCG, NBOChebyshev, NBOLanczos, NBOBlockCG, NBOCholesky, NSBOSGD, NSBOSAGA, NSBOSTORM, NSBOPAGE,
         MANSBOSAGA, SOBA, SABA, MASABA, SPABA, AmIGOGD, AmIGOCG, AmIGOSGD, AIDBiO, NoLoopAID,
+        StocBiO, ALSET, BSA, TTSA, FSLA, SUSTAIN, MRBO, VRBO, SRBA, F2SA,
     )
 }  # fmt: skip
 
 __all__ = [
+    "ALSET",
+    "BSA",
+    "F2SA",
+    "FSLA",
     "MANSBOSAGA",
     "MASABA",
+    "MRBO",
     "NBOCG",
     "NBOGD",
     "NSBOPAGE",
@@ -39,6 +55,10 @@ __all__ = [
     "SABA",
     "SOBA",
     "SPABA",
+    "SRBA",
+    "SUSTAIN",
+    "TTSA",
+    "VRBO",
     "AIDBiO",
     "AmIGOCG",
     "AmIGOGD",
@@ -50,5 +70,6 @@ __all__ = [
     "NBOLanczos",
     "NoLoopAID",
     "Solver",
+    "StocBiO",
     "StochasticSolver",
 ]

@@ -139,20 +139,22 @@ class Solver(abc.ABC):
                 f"{self.name!r} needs"
             )
 
-    def starting_u(self, y: Array) -> Array:
-        """Return the first u where none is given.
+    def starting_u(self, y: Array, given: Array | None) -> Array:
+        """Return the first u.
 
         Parameters
         ----------
         y : ndarray
             The first y, (n,).
+        given : ndarray or None
+            What the user gave.
 
         Returns
         -------
         ndarray
-            (n,); zeros unless the method keeps something else in the place of u.
+            (n,); zeros where nothing was given, unless the method keeps something else in the place of u.
         """
-        return np.zeros_like(y)
+        return np.zeros_like(y) if given is None else given
 
     def require_step(self) -> None:
         """Raise if the method needs a step size and has none.
@@ -233,11 +235,11 @@ class Solver(abc.ABC):
         return result
 
     def _starting_state(self, view: CountedProblem, x0: Any, y0: Any, u0: Any) -> State:
-        """Return the checked first iterate, as copies; without y0 zeros, without u0 `starting_u`."""
+        """Return the checked first iterate, as copies."""
         n = view.dim_y
         y = np.zeros(n, dtype=view.dtype) if y0 is None else vector("y0", y0, n, view.dtype, "dim_y")
-        u = self.starting_u(y) if u0 is None else vector("u0", u0, n, view.dtype, "dim_y")
-        return State(0, vector("x0", x0, view.dim_x, np.float64, "dim_x"), y, u)
+        given = None if u0 is None else vector("u0", u0, n, view.dtype, "dim_y")
+        return State(0, vector("x0", x0, view.dim_x, np.float64, "dim_x"), y, self.starting_u(y, given))
 
 
 def require_callback(callback: Any) -> None:

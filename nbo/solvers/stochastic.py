@@ -187,15 +187,20 @@ class StochasticSolver(Solver):
             The exact counts; of PAGE's iterations over minibatches.
         """
 
-    def margin(self) -> float:
+    def margin(self, noisy: bool) -> float:
         """Return by how much an estimated inner step falls below 1 over the largest curvature of a batch.
+
+        Parameters
+        ----------
+        noisy : bool
+            Whether batches are parts of the samples.
 
         Returns
         -------
         float
             At least 1.
         """
-        return 2.0
+        return 2.0 if noisy else 1.0
 
     def touches_batches_only(self) -> bool:
         """Tell whether an iteration changes x along one batch's J u alone, with nothing dense in the space of x.
@@ -228,9 +233,9 @@ class StochasticSolver(Solver):
         Returns
         -------
         tuple of str
-            All but ``lower_parts`` by default.
+            By default all that every problem has.
         """
-        return tuple(name for name in Kernels._fields if name != "lower_parts")
+        return tuple(name for name in Kernels._fields if name not in ("lower_parts", "lower_grad_x"))
 
     def weight(self) -> Schedule:
         """Return the weight of the past in momentum or an estimator.
@@ -241,6 +246,21 @@ class StochasticSolver(Solver):
             0 for none.
         """
         return 0.0
+
+    def linear_step(self, inner: Schedule) -> Schedule:
+        """Return the step of the linear system for u.
+
+        Parameters
+        ----------
+        inner : float or callable
+            The inner step, given or estimated.
+
+        Returns
+        -------
+        float or callable
+            The same by default.
+        """
+        return inner
 
     def streams(self, problem: BilevelProblem) -> list[Stream]:
         """Return the streams of all roles.
@@ -410,15 +430,18 @@ class StochasticSession(Session):
         used = (role for role, stream in enumerate(self._streams) if stream.level == "lower" and stream.draws)
         role = min(used, key=lambda role: self._streams[role].size)
         n, size = self._streams[role].n, self._streams[role].size
+        differences = "lower_hvp" in self._solver.spares
         if not isinstance(view.problem, FiniteSumProblem) or (size == n and self._kind != IID):
-            model = view.lower_model(state.x, state.y)
-            return 1 / estimate_spectrum(model.hvp, view.dim_y, view.dtype).largest
+            x, y = state.x, state.y
+            hvp = view.batch_differences(x, y, None) if differences else view.lower_model(x, y).hvp
+            return 1 / (self._solver.margin(False) * estimate_spectrum(hvp, view.dim_y, view.dtype).largest)
         order = shuffled(self._seed, "lower", n) if self._kind == IID else self._stored.lower[-1]
         assert self._oracles is not None
         count = min(self._streams[role].blocks, SCREENED_BATCHES)
         blocks = [block_of(self._oracles.streams, role, k) for k in range(count)]
-        hvps = [view.batch_hvp(state.x, state.y, order[block.lo : block.hi]) for block in blocks]
-        return 1 / (self._solver.margin() * largest_curvature(hvps, view.dim_y, view.dtype, MEASURED_BATCHES))
+        product = view.batch_differences if differences else view.batch_hvp
+        hvps = [product(state.x, state.y, order[block.lo : block.hi]) for block in blocks]
+        return 1 / (self._solver.margin(True) * largest_curvature(hvps, view.dim_y, view.dtype, MEASURED_BATCHES))
 
     def _coming(self) -> Data:
         """Return the data that the loop reads; windows of a plain problem go on from the end to the beginning."""
@@ -448,6 +471,7 @@ class StochasticSession(Session):
             values_between("inner_step_size", inner, start, stop),
             values_between("step_size", solver.step_size, start, stop),
             values_between("momentum", solver.weight(), start, stop, weight_at),
+            values_between("linear_step_size", solver.linear_step(inner), start, stop),
         )
         feasible = self._backend.feasible(self._feasible)
         began, compiled = time.perf_counter(), compilation.seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -14,7 +15,7 @@ from nbo._updates import add_scaled, add_scaled_change, blend, copy, move, scale
 from nbo._validation import choice, flag, fraction, integer
 from nbo.coordinates import Room, move_along
 from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate
-from nbo.minibatches import AnyOracles, Data, empty_components, lower_hvp
+from nbo.minibatches import AnyOracles, Components, Data, empty_components, lower_hvp
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B1, B2, B3, B4, INNER, Stream, draw
@@ -183,9 +184,9 @@ class StochasticNewton(StochasticSolver):
         """
         return 1
 
-    def margin(self) -> float:
+    def margin(self, noisy: bool) -> float:
         """Return T + 2: slow modes take T + 1 steps at once, noise included; see `StochasticSolver.margin`."""
-        return self.steps() + 2.0
+        return self.steps() + 2.0 if noisy else 1.0
 
     def shares(self) -> bool:
         """Tell whether one lower batch serves D_y, H u and J u; see `StochasticSolver.shares`."""
@@ -287,7 +288,31 @@ class _Saga(StochasticNewton):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Momentum(StochasticNewton):
+class MomentumNewton(StochasticNewton):
+    """NSBO whose directions keep a part of the last ones.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha.
+    inner_step_size : float or callable, optional
+        gamma.
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default.
+    batch_sizes : dict, optional
+        Sizes of single batches.
+    sampler : {"epoch", "window", "iid"}
+        How batches are drawn.
+    eval_every : int, optional
+        Iterations between two evaluations of f.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u.
+    momentum : float or callable
+        The weight of the past, in [0, 1], or a schedule k -> weight.
+    """
+
     momentum: Schedule = 0.9
 
     def __post_init__(self) -> None:
@@ -295,24 +320,99 @@ class _Momentum(StochasticNewton):
         super().__post_init__()
 
     def weight(self) -> Schedule:
+        """Return `momentum`; see `StochasticSolver.weight`."""
         return self.momentum
 
 
-class _Storm(_Momentum):
+class _Storm(MomentumNewton):
     def points(self) -> int:
         return 2
 
     def memory(
         self, problem: BilevelProblem, room: Room, streams: list[Stream], stored: Data, dtype: np.dtype[Any]
     ) -> STORM:
-        m, n = problem.dim_x, problem.dim_y
-        new, old, last = (empty_components(room, n, dtype) for _ in range(3))
-        y, u = np.zeros((2, n), dtype)
-        return STORM(new, old, last, np.zeros(m), y, u)
+        return STORM(*two_points(problem, room, dtype))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Page(StochasticNewton):
+class PageNewton(StochasticNewton):
+    """NSBO with PAGE estimates: directions over all samples now and then, else corrected ones.
+
+    Parameters
+    ----------
+    step_size : float or callable
+        alpha, or a schedule k -> alpha.
+    inner_step_size : float or callable, optional
+        gamma.
+    batch_size : int or "full", optional
+        The size of every batch; 64 by default.
+    batch_sizes : dict, optional
+        Sizes of single batches.
+    sampler : {"epoch", "window", "iid"}
+        How batches are drawn.
+    eval_every : int, optional
+        Iterations between two evaluations of f.
+    eval_seconds : float, optional
+        Seconds of solver time after which f is evaluated besides.
+    share_batches : bool
+        Whether one lower batch ("B2") serves D_y, H u and J u.
+    """
+
+    @abc.abstractmethod
+    def full_iterations(self, batch: Stream) -> tuple[float, int]:
+        """Return when directions are over all samples.
+
+        Parameters
+        ----------
+        batch : Stream
+            Of D_y.
+
+        Returns
+        -------
+        probability : float
+            Of an iteration.
+        period : int
+            If positive, every so many iterations instead.
+        """
+
+    def points(self) -> int:
+        """Return 2; see `StochasticNewton.points`."""
+        return 2
+
+    def memory(
+        self, problem: BilevelProblem, room: Room, streams: list[Stream], stored: Data, dtype: np.dtype[Any]
+    ) -> PAGE:
+        """Return the memory of PAGE; see `StochasticSolver.memory`."""
+        probability, period = self.full_iterations(streams[B2])
+        return PAGE(*two_points(problem, room, dtype), probability, period, stored)
+
+
+def two_points(
+    problem: BilevelProblem, room: Room, dtype: np.dtype[Any]
+) -> tuple[Components, Components, Components, Array, Array, Array]:
+    """Return the rooms of an estimator that looks at two points.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        For the dimensions.
+    room : Room
+        The sizes of arrays in the space of x.
+    dtype : dtype
+        Of y.
+
+    Returns
+    -------
+    tuple
+        Of three `Components` (new, old and last estimates) and the old x, y, u.
+    """
+    new, old, last = (empty_components(room, problem.dim_y, dtype) for _ in range(3))
+    y, u = np.zeros((2, problem.dim_y), dtype)
+    return new, old, last, np.zeros(problem.dim_x), y, u
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Page(PageNewton):
     probability: float | None = None
 
     def __post_init__(self) -> None:
@@ -320,21 +420,12 @@ class _Page(StochasticNewton):
             fraction("probability", self.probability)
         super().__post_init__()
 
-    def points(self) -> int:
-        return 2
-
-    def memory(
-        self, problem: BilevelProblem, room: Room, streams: list[Stream], stored: Data, dtype: np.dtype[Any]
-    ) -> PAGE:
-        m, n = problem.dim_x, problem.dim_y
-        new, old, last = (empty_components(room, n, dtype) for _ in range(3))
-        y, u = np.zeros((2, n), dtype)
-        batch = streams[B2]
+    def full_iterations(self, batch: Stream) -> tuple[float, int]:
         probability = batch.size / (batch.n + batch.size) if self.probability is None else self.probability
-        return PAGE(new, old, last, np.zeros(m), y, u, float(probability), stored)
+        return float(probability), 0
 
 
-class _Averaged(_Momentum):
+class _Averaged(MomentumNewton):
     def averages(self) -> bool:
         return True
 
