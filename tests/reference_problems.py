@@ -15,6 +15,16 @@ DETERMINISTIC = sorted(k for k, solver in REGISTRY.items() if issubclass(solver,
 STOCHASTIC = sorted(k for k, solver in REGISTRY.items() if issubclass(solver, nbo.solvers.StochasticSolver))
 
 
+#: Methods whose number of products with H is drawn.
+DRAWN = [name for name in STOCHASTIC if "truncation" in nbo.methods()[name].options]
+
+
+def calls(method):
+    """The oracles that a method calls for its directions."""
+    info = REGISTRY[method]
+    return {"upper_grad", "lower_grad_y", "lower_hvp", "lower_jvp", *info.needs} - set(info.spares)
+
+
 class SelfCounting(nbo.BilevelProblem):
     """A plain problem over another one, which counts every call of its own oracles."""
 
@@ -46,6 +56,15 @@ class SelfCounting(nbo.BilevelProblem):
 
     def lower_jvp(self, x, y, u):
         return self._call("lower_jvp", x, y, u)
+
+    def lower_grad_x(self, x, y):
+        return self._call("lower_grad_x", x, y)
+
+    def upper_hvp(self, x, y, v):
+        return self._call("upper_hvp", x, y, v)
+
+    def upper_jvp(self, x, y, u):
+        return self._call("upper_jvp", x, y, u)
 
     def seen(self):
         """The calls as `OracleCounts`."""
@@ -147,6 +166,19 @@ class PlainLogistic(nbo.FiniteSumProblem):
     def lower_jvp(self, x, y, u, batch=None):
         self._rows("lower_jvp", batch)
         return np.exp(x) * y * u
+
+    def lower_grad_x(self, x, y, batch=None):
+        self._rows("lower_grad_x", batch)
+        return np.exp(x) * y**2 / 2
+
+    def upper_hvp(self, x, y, v, batch=None):
+        A, _ = self._rows("upper_hvp", batch)
+        s = 1 / (1 + np.exp(-(A @ y)))
+        return A.T @ (s * (1 - s) * (A @ v)) / len(A)
+
+    def upper_jvp(self, x, y, u, batch=None):
+        self._rows("upper_jvp", batch)
+        return np.zeros(self.dim_x)
 
     def seen(self):
         """Calls and samples as `OracleCounts`."""

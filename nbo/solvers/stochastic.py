@@ -467,11 +467,12 @@ class StochasticSession(Session):
             oracles = oracles._replace(data=self._backend.chosen(*rows))
         inner = solver.inner_step_size if self._inner is None else self._inner
         assert inner is not None and solver.step_size is not None
+        inner_values, linear = values_between("inner_step_size", inner, start, stop), solver.linear_step(inner)
         values = LoopValues(
-            values_between("inner_step_size", inner, start, stop),
+            inner_values,
             values_between("step_size", solver.step_size, start, stop),
             values_between("momentum", solver.weight(), start, stop, weight_at),
-            values_between("linear_step_size", solver.linear_step(inner), start, stop),
+            inner_values if linear is inner else values_between("linear_step_size", linear, start, stop),
         )
         feasible = self._backend.feasible(self._feasible)
         began, compiled = time.perf_counter(), compilation.seconds

@@ -222,6 +222,16 @@ class RecursiveSolver(StochasticSolver):
             A class of `nbo.adjoint_estimators`.
         """
 
+    def steps(self) -> int:
+        """Return the N of the estimator.
+
+        Returns
+        -------
+        int
+            `n_linear_steps` by default.
+        """
+        return self.n_linear_steps
+
     def corrections(self) -> int:
         """Return how often an iteration corrects its directions.
 
@@ -240,7 +250,7 @@ class RecursiveSolver(StochasticSolver):
         int
             By the estimator.
         """
-        return most_products(self.estimator(), self.n_linear_steps)
+        return most_products(self.estimator(), self.steps())
 
     def linear_step(self, inner: Schedule) -> Schedule:
         """Return eta; see `StochasticSolver.linear_step`."""
@@ -317,7 +327,7 @@ class MomentumSolver(RecursiveSolver):
 
     def settings(self) -> MomentumSettings:
         """Return N; see `StochasticSolver.settings`."""
-        return MomentumSettings(self.n_linear_steps)
+        return MomentumSettings(self.steps())
 
     def memory(
         self, problem: BilevelProblem, room: Room, streams: list[Stream], stored: Data, dtype: np.dtype[Any]

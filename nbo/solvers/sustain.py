@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from nbo.adjoint_estimators import AdjointEstimator, NeumannDraw
+from nbo._validation import choice
+from nbo.adjoint_estimators import AdjointEstimator, NeumannDraw, NeumannSum
 from nbo.solvers.stochastic_recursion import MomentumSolver
 
 
@@ -48,6 +49,8 @@ class SUSTAIN(MomentumSolver):
     momentum : float or callable
         beta, in [0, 1], or a schedule k -> beta; by default 1 - eta_k with eta_k = (k + 1)^(-2/3), the rate of that
         paper with a constant of one; 0 is plain SGD.
+    truncation : {"drawn", "sum"}
+        Whether the number of factors is drawn, or all N terms are summed, which takes N - 1 products at each point.
     """
 
     name: ClassVar[str] = "sustain"
@@ -58,6 +61,16 @@ class SUSTAIN(MomentumSolver):
     )
     cost: ClassVar[str] = "2 upper_grad, 2 lower_grad_y, 2*(N-1) lower_hvp, 2 lower_jvp"
 
+    truncation: str = "drawn"
+
+    def __post_init__(self) -> None:
+        choice("truncation", self.truncation, ("drawn", "sum"))
+        super().__post_init__()
+
     def estimator(self) -> type[AdjointEstimator]:
-        """Return the series; see `RecursiveSolver.estimator`."""
-        return NeumannDraw
+        """Return what `truncation` says; see `RecursiveSolver.estimator`."""
+        return NeumannDraw if self.truncation == "drawn" else NeumannSum
+
+    def steps(self) -> int:
+        """Return N, of a sum N - 1, whose terms are N; see `RecursiveSolver.steps`."""
+        return self.n_linear_steps - (self.truncation == "sum")
