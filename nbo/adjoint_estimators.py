@@ -151,7 +151,7 @@ def step_adjoint(
     grad_2 : ndarray
         grad_2 f at the point, (n,).
     residual : ndarray
-        Where H u - grad_2 f goes, (n,), as far as the estimator tells it.
+        Where H u - grad_2 f goes, (n,), for u before the last step or term.
     eta : float
         The step.
     n_steps : int
@@ -194,7 +194,7 @@ def sum_adjoint(
     grad_2 : ndarray
         grad_2 f at the point, (n,).
     residual : ndarray
-        Where H u - grad_2 f goes, (n,), as far as the estimator tells it.
+        Where H u - grad_2 f goes, (n,), for u before the last step or term.
     eta : float
         The step.
     n_steps : int
@@ -240,7 +240,7 @@ def draw_adjoint(
     grad_2 : ndarray
         grad_2 f at the point, (n,).
     residual : ndarray
-        Where H u - grad_2 f goes, (n,), as far as the estimator tells it.
+        Where minus what the N' factors leave of grad_2 f goes, (n,).
     eta : float
         The step.
     n_steps : int

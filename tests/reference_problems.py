@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from types import SimpleNamespace
 
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
@@ -183,6 +184,106 @@ class PlainLogistic(nbo.FiniteSumProblem):
     def seen(self):
         """Calls and samples as `OracleCounts`."""
         return nbo.OracleCounts(**self.calls), nbo.OracleCounts(**self.samples)
+
+
+class SampledQuadratic(nbo.FiniteSumProblem):
+    """g_i = 1/2 y'H_i y - y'(B_i x + c_i), f_i = s_i/2 |y - d_i|^2 + r_i/2 |x - e_i|^2: all parts differ by sample."""
+
+    def __init__(self, dtype=np.float64):
+        rng = np.random.default_rng(0)
+        self.dim_x, self.dim_y, self.dtype, self.bounds = 3, 4, np.dtype(dtype), (-np.inf, np.inf)
+        self.n_samples_lower, self.n_samples_upper = 23, 17
+        G = rng.standard_normal((23, 4, 4))
+        self.H = G @ G.transpose(0, 2, 1) / 4 + 0.1 * np.eye(4)
+        self.B, self.c = rng.standard_normal((23, 4, 3)), rng.standard_normal((23, 4))
+        self.d, self.e = rng.standard_normal((17, 4)), rng.standard_normal((17, 3))
+        self.s, self.r = rng.uniform(0.5, 2, (17, 1)), rng.uniform(0.5, 2, (17, 1))
+
+    @staticmethod
+    def _chosen(batch, *arrays):
+        return [a if batch is None else a[batch] for a in arrays]
+
+    def upper_value(self, x, y, batch=None):
+        s, d, r, e = self._chosen(batch, self.s, self.d, self.r, self.e)
+        return float(np.mean((s * (y - d) ** 2).sum(1) + (r * (x - e) ** 2).sum(1)) / 2)
+
+    def upper_grad(self, x, y, batch=None):
+        s, d, r, e = self._chosen(batch, self.s, self.d, self.r, self.e)
+        return (r * (x - e)).mean(0), (s * (y - d)).mean(0)
+
+    def lower_value(self, x, y, batch=None):
+        H, B, c = (a.mean(0) for a in self._chosen(batch, self.H, self.B, self.c))
+        return float(y @ (H @ y / 2 - B @ x - c))
+
+    def lower_grad_y(self, x, y, batch=None):
+        H, B, c = (a.mean(0) for a in self._chosen(batch, self.H, self.B, self.c))
+        return H @ y - B @ x - c
+
+    def lower_hvp(self, x, y, v, batch=None):
+        return self._chosen(batch, self.H)[0].mean(0) @ v
+
+    def lower_jvp(self, x, y, u, batch=None):
+        return -(u @ self._chosen(batch, self.B)[0].mean(0))
+
+    def lower_grad_x(self, x, y, batch=None):
+        return -(y @ self._chosen(batch, self.B)[0].mean(0))
+
+    def exact(self, x):
+        """y*, u* and the hypergradient."""
+        H, B, c = self.H.mean(0), self.B.mean(0), self.c.mean(0)
+        y = np.linalg.solve(H, B @ x + c)
+        grad_1, grad_2 = self.upper_grad(x, y)
+        u = np.linalg.solve(H, grad_2)
+        return y, u, grad_1 + u @ B
+
+    def solution(self):
+        """The x* where the hypergradient, affine in x, is zero."""
+        offset = self.exact(np.zeros(3))[2]
+        columns = [self.exact(e)[2] - offset for e in np.eye(3)]
+        return np.linalg.solve(np.array(columns).T, -offset)
+
+
+class Recorded(nbo.FiniteSumProblem):
+    """A finite sum that notes the batches of all calls, by oracle and in order."""
+
+    def __init__(self, problem):
+        self.problem, self.dtype, self.batches = problem, problem.dtype, defaultdict(list)
+        for name in ("dim_x", "dim_y", "bounds", "n_samples_lower", "n_samples_upper"):
+            setattr(self, name, getattr(problem, name))
+
+    def _noted(self, name, *arguments, batch):
+        self.batches[name].append(batch)
+        return getattr(self.problem, name)(*arguments, batch=batch)
+
+    def upper_value(self, x, y, batch=None):
+        return self.problem.upper_value(x, y, batch=batch)
+
+    def lower_value(self, x, y, batch=None):
+        return self.problem.lower_value(x, y, batch=batch)
+
+    def upper_grad(self, x, y, batch=None):
+        return self._noted("upper_grad", x, y, batch=batch)
+
+    def lower_grad_y(self, x, y, batch=None):
+        return self._noted("lower_grad_y", x, y, batch=batch)
+
+    def lower_grad_x(self, x, y, batch=None):
+        return self._noted("lower_grad_x", x, y, batch=batch)
+
+    def lower_hvp(self, x, y, v, batch=None):
+        return self._noted("lower_hvp", x, y, v, batch=batch)
+
+    def lower_jvp(self, x, y, u, batch=None):
+        return self._noted("lower_jvp", x, y, u, batch=batch)
+
+    def replay(self):
+        """The oracles by name, each on the batches of its past calls, one after the other."""
+
+        def oracle(name):
+            coming = iter(list(self.batches[name]))
+            return lambda *arguments: getattr(self.problem, name)(*arguments, batch=next(coming))
+
+        return SimpleNamespace(**{name: oracle(name) for name in list(self.batches)})
 
 
 def logistic_derivatives(M, b):

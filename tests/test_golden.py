@@ -18,7 +18,12 @@ METHODS = {
     "amigo_gd_Q1": ("amigo-gd", {"n_lower_steps": 1}),
     "amigo_gd_Q5": ("amigo-gd", {"n_lower_steps": 5}),
     "amigo_cg_Q3_N2": ("amigo-cg", {"n_lower_steps": 3, "n_linear_steps": 2}),
-}
+    "f2sa_Q3": (
+        "f2sa", {"n_lower_steps": 3, "multiplier": 1.0, "multiplier_increment": 0.1, "batch_size": "full"},
+    ),
+}  # fmt: skip
+#: What the steps of the file are multiplied by: outer and inner one.
+FACTORS = {"f2sa_Q3": (0.1, 0.3)}
 COUNTS = {
     "grad_f": "upper_grad", "grad2_g": "lower_grad_y", "grad1_g": "lower_grad_x", "hvp": "lower_hvp", "jvp": "lower_jvp"
 }  # fmt: skip
@@ -33,9 +38,10 @@ def problem(name):
 
 def options(algorithm, golden):
     method, given = METHODS[algorithm]
-    steps = {"step_size": golden["alpha"]}
+    outer, inner = FACTORS.get(algorithm, (1.0, 1.0))
+    steps = {"step_size": outer * golden["alpha"]}
     if "inner_step_size" in nbo.methods()[method].options:
-        steps["inner_step_size"] = golden["gamma"]
+        steps["inner_step_size"] = inner * golden["gamma"]
     return method, given | steps
 
 

@@ -7,9 +7,8 @@ import math
 
 import numpy as np
 import pytest
-from reference_problems import PlainLogistic, logistic_data
+from reference_problems import PlainLogistic, SampledQuadratic, logistic_data
 
-import nbo
 from nbo.coordinates import Dense, Room
 from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate, new_point
 from nbo.minibatches import Kernels, Oracles, SharedOracles, components, empty_components, full_components
@@ -21,46 +20,6 @@ from nbo.solvers import REGISTRY
 #: Sizes of B1, B2, B3 and B4: 2, 4, 6 and 3 blocks of 23 lower and 17 upper samples, and their least common multiple.
 SIZES, PERIOD = (12, 6, 3, 8), 12
 PARTS = ("grad", "hvp", "jvp", "upper_x", "upper_y")
-
-
-class SampledQuadratic(nbo.FiniteSumProblem):
-    """g_i = 1/2 y'H_i y - y'(B_i x + c_i), f_i = s_i/2 |y - d_i|^2 + r_i/2 |x - e_i|^2: all parts differ by sample."""
-
-    def __init__(self, dtype=np.float64):
-        rng = np.random.default_rng(0)
-        self.dim_x, self.dim_y, self.dtype, self.bounds = 3, 4, np.dtype(dtype), (-np.inf, np.inf)
-        self.n_samples_lower, self.n_samples_upper = 23, 17
-        G = rng.standard_normal((23, 4, 4))
-        self.H = G @ G.transpose(0, 2, 1) / 4 + 0.1 * np.eye(4)
-        self.B, self.c = rng.standard_normal((23, 4, 3)), rng.standard_normal((23, 4))
-        self.d, self.e = rng.standard_normal((17, 4)), rng.standard_normal((17, 3))
-        self.s, self.r = rng.uniform(0.5, 2, (17, 1)), rng.uniform(0.5, 2, (17, 1))
-
-    @staticmethod
-    def _chosen(batch, *arrays):
-        return [a if batch is None else a[batch] for a in arrays]
-
-    def upper_value(self, x, y, batch=None):
-        s, d, r, e = self._chosen(batch, self.s, self.d, self.r, self.e)
-        return float(np.mean((s * (y - d) ** 2).sum(1) + (r * (x - e) ** 2).sum(1)) / 2)
-
-    def upper_grad(self, x, y, batch=None):
-        s, d, r, e = self._chosen(batch, self.s, self.d, self.r, self.e)
-        return (r * (x - e)).mean(0), (s * (y - d)).mean(0)
-
-    def lower_value(self, x, y, batch=None):
-        H, B, c = (a.mean(0) for a in self._chosen(batch, self.H, self.B, self.c))
-        return float(y @ (H @ y / 2 - B @ x - c))
-
-    def lower_grad_y(self, x, y, batch=None):
-        H, B, c = (a.mean(0) for a in self._chosen(batch, self.H, self.B, self.c))
-        return H @ y - B @ x - c
-
-    def lower_hvp(self, x, y, v, batch=None):
-        return self._chosen(batch, self.H)[0].mean(0) @ v
-
-    def lower_jvp(self, x, y, u, batch=None):
-        return -(u @ self._chosen(batch, self.B)[0].mean(0))
 
 
 def logistic(dtype=np.float64):
