@@ -450,6 +450,9 @@ class ByBatches(nbo.FiniteSumProblem):
     def lower_jvp(self, x, y, u, batch=None):
         return self.problem.lower_jvp(x, y, u, batch=batch)
 
+    def lower_grad_x(self, x, y, batch=None):
+        return self.problem.lower_grad_x(x, y, batch=batch)
+
 
 #: Sizes of the data of `LinearCase`: training and validation rows, columns, outputs.
 N, N_VAL, P, C = 40, 30, 4, 3

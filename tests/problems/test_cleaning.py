@@ -65,7 +65,7 @@ def test_dimensions_and_bounds():
     np.testing.assert_array_equal(cleaning(bounds=(-3, 4)).bounds, [[-3.0] * N, [4.0] * N])
 
 
-SPARSE = {"soba", "nsbo-sgd", "amigo-sgd"}
+SPARSE = {"soba", "nsbo-sgd", "amigo-sgd", "stocbio", "alset", "bsa", "ttsa", "f2sa"}
 
 
 @pytest.mark.parametrize("method", STOCHASTIC)
@@ -78,21 +78,28 @@ def test_where_the_numbers_of_x_lie(method):
 
 
 class Noting(ByBatches):
-    """Notes which samples J u was asked for."""
+    """Notes which samples J u and grad_1 g were asked for."""
 
     def __init__(self, problem):
         super().__init__(problem)
         self.seen = set()
 
-    def lower_jvp(self, x, y, u, batch=None):
+    def _note(self, batch):
         self.seen |= set(np.arange(N)[slice(None) if batch is None else batch].tolist())
+
+    def lower_jvp(self, x, y, u, batch=None):
+        self._note(batch)
         return super().lower_jvp(x, y, u, batch)
+
+    def lower_grad_x(self, x, y, batch=None):
+        self._note(batch)
+        return super().lower_grad_x(x, y, batch)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["epoch", "window", "iid"])
 @pytest.mark.parametrize(
-    ("method", "share"), [("soba", False), ("soba", True), ("nsbo-sgd", False), ("amigo-sgd", None)]
+    ("method", "share"), [("soba", False), ("soba", True), ("nsbo-sgd", False), ("amigo-sgd", None), ("f2sa", True)]
 )
 def test_a_run_touches_the_entries_of_its_batches_alone(method, sampler, share):
     options = {"sampler": sampler} | ({} if share is None else {"share_batches": share})
@@ -106,7 +113,9 @@ def test_a_run_touches_the_entries_of_its_batches_alone(method, sampler, share):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["saba", "nsbo-storm", "nsbo-page", *sorted(SPARSE)])
+@pytest.mark.parametrize(
+    "method", ["saba", "nsbo-storm", "nsbo-page", "soba", "nsbo-sgd", "amigo-sgd", "stocbio", "mrbo", "f2sa"]
+)
 def test_compiled_loops_equal_plain_ones(method):
     """Past bounds and with samples that are drawn twice; counts and samples are the same."""
     for sampler in ["epoch"] if method == "saba" else ["epoch", "window", "iid"]:
