@@ -106,8 +106,13 @@ def variants(method):
         yield {"probability": 0.5}
     if "share_batches" in OPTIONS[method]:
         yield {"share_batches": not OPTIONS[method]["share_batches"]}
-    if method == "amigo-sgd":
-        yield {"n_lower_steps": 2, "n_linear_steps": 3}
+    for name, value in (("n_lower_steps", 2), ("n_linear_steps", 3), ("truncation", "sum"), ("period", 3)):
+        if name in OPTIONS[method]:
+            yield {name: value}
+    if "linear_step_size" in OPTIONS[method]:
+        yield {"linear_step_size": PowerDecay(0.3, 0.1)}
+    if method == "f2sa":
+        yield {"multiplier": 2.0, "multiplier_increment": 0.7}
     yield {"step_size": PowerDecay(0.2, 0.4), "inner_step_size": PowerDecay(0.5, 0.1)}
     yield {"batch_sizes": {"B2": 5, "B3": "full"}}
 
