@@ -1,9 +1,13 @@
 """Sphinx configuration: ``python -m sphinx -W -b html docs docs/_build/html`` builds the pages."""
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import nbo
+
+sys.path.append(str(Path(__file__).parent / "_extensions"))
 
 project = "nbo"
 author = "the nbo developers"
@@ -16,6 +20,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
+    "method_table",
 ]
 exclude_patterns = ["_build", "examples"]
 templates_path = ["_templates"]

@@ -113,8 +113,10 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("name", metavar="NAME", nargs="?", help="which benchmark; without a name they are listed")
     bench.add_argument("--quick", action="store_true", help="a small version, to see that it works")
     bench.set_defaults(run=_bench)
-    methods = commands.add_parser("methods", help="list the methods, or the options of one")
-    methods.add_argument("name", metavar="NAME", nargs="?", type=_method, help="a method whose options to list")
+    methods = commands.add_parser("methods", help="list the methods, or what there is to know about one")
+    methods.add_argument(
+        "name", metavar="NAME", nargs="?", type=_method, help="a method to show: source, cost and options"
+    )
     methods.set_defaults(run=_methods)
     return parser
 
@@ -163,7 +165,7 @@ def _add_tune(commands: Any) -> None:
         metavar="NAME",
         type=_tuning_method,
         default="auto",
-        help="a deterministic method that 'nbo methods' lists",
+        help="a method that 'nbo methods' lists and that finds its step size",
     )
     tune.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the split (default: 0)")
     tune.add_argument("--max-iter", metavar="N", type=_count, help="iteration limit of each stage")
@@ -204,12 +206,10 @@ def _method(text: str) -> str:
 
 
 def _tuning_method(text: str) -> str:
-    from nbo.solvers.base import DeterministicSolver
-
-    if issubclass(nbo.methods()[_method(text)].solver, DeterministicSolver):
+    if nbo.methods()[_method(text)].solver.chooses_step:
         return text
     raise argparse.ArgumentTypeError(
-        f"{text!r} needs a step size, which this command does not choose; take a deterministic method, or "
+        f"{text!r} needs a step size, which this command does not choose; take a method that finds its steps, or "
         "nbo.tuning.tune with a solver object"
     )
 
@@ -341,14 +341,41 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 def _methods(arguments: argparse.Namespace) -> int:
     if arguments.name is None:
-        for name, description in nbo.methods().items():
-            print(f"{name:<16} {description}")
-        return 0
-    info = nbo.methods()[arguments.name]
-    print(f"{info}\n\noptions and their defaults; help(nbo.{info.solver.__name__}) explains them:")
+        _list_methods()
+    else:
+        _show_method(nbo.methods()[arguments.name])
+    return 0
+
+
+def _list_methods() -> None:
+    """Print name, kind, description and the oracles that a problem need not have, a line a method."""
+    methods = nbo.methods()
+    width = max(len(info.kind) for info in methods.values())
+    for name, info in methods.items():
+        needs = f"; needs {', '.join(info.needs)}" if info.needs else ""
+        order = "; first order" if info.first_order else ""
+        print(f"{name:<16} {info.kind:<{width}}  {info}{order}{needs}")
+
+
+def _show_method(info: nbo.MethodInfo) -> None:
+    """Print what there is to know about a method, and its options."""
+    from nbo.solvers.costs import COST_SYMBOLS
+
+    symbols = [f"{symbol} = {option}" for symbol, option in COST_SYMBOLS.items() if option in info.options]
+    facts = {
+        "source": info.source,
+        "kind": info.kind,
+        "oracles": ", ".join(info.oracles) + (" (first order)" if info.first_order else ""),
+        "cost": f"{info.cost} an iteration; {', '.join([*symbols, 'n = dim_y'])}",
+        "memory": info.storage or "a few vectors",
+        "step": "found where step_size is left out" if info.solver.chooses_step else "step_size has to be given",
+    }
+    print(f"{info}\n")
+    for fact, text in facts.items():
+        print(f"{fact + ':':<9} {text}")
+    print(f"\noptions and their defaults; help(nbo.{info.solver.__name__}) explains them:")
     for name, default in info.options.items():
         print(f"  {name:<16} {default!r}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from nbo.problem import BilevelProblem
-from nbo.solvers import REGISTRY, Solver
+from nbo.solvers import REGISTRY, Solver, costs
 
 if TYPE_CHECKING:
     from nbo.result import BilevelResult
@@ -31,8 +31,6 @@ class MethodInfo:
         One line.
     options : dict
         Option name -> default.
-    needs : tuple of str
-        Optional oracles that the method cannot do without.
     solver : type
         The class behind the name.
     """
@@ -40,8 +38,42 @@ class MethodInfo:
     name: str
     description: str
     options: dict[str, Any]
-    needs: tuple[str, ...]
     solver: type[Solver]
+
+    @property
+    def kind(self) -> str:
+        """What a call of an oracle goes over: ``"deterministic"``, all samples, or ``"stochastic"``, a minibatch."""
+        return self.solver.kind
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Optional oracles that the method cannot do without."""
+        return self.solver.needs
+
+    @property
+    def oracles(self) -> tuple[str, ...]:
+        """The oracles that the method calls, without those that only a rule for the step size calls."""
+        return costs.oracles(self.solver)
+
+    @property
+    def first_order(self) -> bool:
+        """Whether it does without second derivatives."""
+        return costs.is_first_order(self.solver)
+
+    @property
+    def cost(self) -> str:
+        """The oracle calls of one iteration, in the symbols T, Q, N and n of `nbo.solvers.costs.COST_SYMBOLS`."""
+        return self.solver.cost
+
+    @property
+    def storage(self) -> str:
+        """The numbers that it keeps besides a few vectors; empty where there are none."""
+        return self.solver.storage
+
+    @property
+    def source(self) -> str:
+        """Where the method is from."""
+        return self.solver.source
 
     def __str__(self) -> str:
         return self.description
@@ -53,7 +85,7 @@ def methods() -> dict[str, MethodInfo]:
     Returns
     -------
     dict
-        Name -> `MethodInfo` with description, options and needed oracles; the last entry is ``auto``.
+        Name -> `MethodInfo` with description, kind, options, oracles, cost and source; the last entry is ``auto``.
 
     Examples
     --------
@@ -62,6 +94,8 @@ def methods() -> dict[str, MethodInfo]:
     Newton directions by T+1 gradient steps (paper, Algorithms 2-3)
     >>> sorted(nbo.methods()["nbo-gd"].options)
     ['eval_every', 'inner_step_size', 'n_inner', 'step_size', 'variant']
+    >>> nbo.methods()["nbo-gd"].cost
+    '1 upper_grad, 1 lower_grad_y, 2*T+1 lower_hvp, 1 lower_jvp'
     """
     found = {name: _describe(name, solver, solver.description) for name, solver in REGISTRY.items()}
     auto = REGISTRY[AUTO]
@@ -73,7 +107,7 @@ def methods() -> dict[str, MethodInfo]:
 
 def _describe(name: str, solver: type[Solver], description: str) -> MethodInfo:
     options = {f.name: f.default for f in dataclasses.fields(solver)}
-    return MethodInfo(name, description, options, solver.needs, solver)
+    return MethodInfo(name, description, options, solver)
 
 
 def minimize(

@@ -360,18 +360,40 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"nbo {nbo.__version__}\n"
 
 
-def test_methods(capsys):
+def test_methods(capsys, monkeypatch):
+    methods = nbo.methods()
     assert main(["methods"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(nbo.methods())
-    assert lines[0] == f"{'nbo-gd':<16} {nbo.methods()['nbo-gd']}"
+    assert [line.split()[0] for line in lines] == list(methods)
+    assert (
+        lines[0]
+        == f"{'nbo-gd':<16} {'deterministic':<{max(len(m.kind) for m in methods.values())}}  {methods['nbo-gd']}"
+    )
+    for line, info in zip(lines, methods.values(), strict=True):
+        assert info.kind in line and str(info) in line
+        assert ("; first order" in line) == info.first_order
+        assert all(oracle in line for oracle in info.needs)
 
 
-def test_the_options_of_a_method(capsys):
+def test_a_method_that_needs_more(capsys, monkeypatch):
+    monkeypatch.setattr(nbo.NBOGD, "cost", "1 upper_grad, 2 lower_grad_y")
+    monkeypatch.setattr(nbo.NBOGD, "needs", ("lower_grad_x",))
+    assert main(["methods"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith("; first order; needs lower_grad_x")
+    assert main(["methods", "nbo-gd"]) == 0
+    assert "oracles:  upper_grad, lower_grad_y, lower_grad_x (first order)\n" in capsys.readouterr().out
+
+
+def test_one_method(capsys):
+    info = nbo.methods()["nsbo-sgd"]
     assert main(["methods", "nsbo-sgd"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == str(nbo.methods()["nsbo-sgd"]) and "help(nbo.NSBOSGD)" in lines[2]
-    assert {line.split()[0] for line in lines[3:]} == set(nbo.methods()["nsbo-sgd"].options)
+    assert lines[0] == str(info)
+    assert f"source:   {info.source}" in lines and "kind:     stochastic" in lines
+    assert "step:     step_size has to be given" in lines
+    assert f"cost:     {info.cost} an iteration; T = n_inner, n = dim_y" in lines
+    start = next(i for i, line in enumerate(lines) if "help(nbo.NSBOSGD)" in line)
+    assert {line.split()[0] for line in lines[start + 1 :]} == set(info.options)
     assert main(["methods", "nsbo"]) == 2
     assert "there is no method 'nsbo'" in capsys.readouterr().err
 
@@ -409,7 +431,7 @@ def test_benchmarks_are_found_by_name(capsys, monkeypatch):
 
 def test_benchmarks_are_listed_without_a_name(capsys):
     assert main(["bench"]) == 2
-    assert capsys.readouterr().err == "nbo: choose a benchmark from full-batch, minibatch\n"
+    assert capsys.readouterr().err == "nbo: choose a benchmark from full-batch, minibatch, methods\n"
 
 
 @pytest.mark.slow

@@ -17,5 +17,15 @@ def _minibatch(quick: bool) -> None:
     run(quick=quick)
 
 
+def _methods(quick: bool) -> None:
+    from nbo.benchmarks.comparison import run
+
+    run(quick=quick)
+
+
 #: What ``nbo bench NAME`` runs: a function of ``quick``, which imports what it needs when it is called.
-BENCHMARKS: dict[str, Callable[[bool], None]] = {"full-batch": _full_batch, "minibatch": _minibatch}
+BENCHMARKS: dict[str, Callable[[bool], None]] = {
+    "full-batch": _full_batch,
+    "minibatch": _minibatch,
+    "methods": _methods,
+}

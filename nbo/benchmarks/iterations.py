@@ -25,8 +25,8 @@ class Case(NamedTuple):
         What the table and `nbo.minimize` call it.
     options : dict
         Besides step sizes.
-    microseconds : float or None
-        The largest time an iteration wanted, float64.
+    microseconds, single_microseconds : float or None
+        The largest times an iteration wanted, float64 and float32.
     times_soba : float or None
         The largest multiple of soba's time wanted.
     """
@@ -35,6 +35,7 @@ class Case(NamedTuple):
     method: str
     options: dict[str, Any]
     microseconds: float | None = None
+    single_microseconds: float | None = None
     times_soba: float | None = None
 
 

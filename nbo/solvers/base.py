@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,6 +29,12 @@ Array = npt.NDArray[Any]
 #: Iterations of a deterministic method when `max_iter` is left out.
 DEFAULT_MAX_ITER = 1000
 
+#: Where the methods of the NBO family are from.
+PAPER = (
+    "Dong, Yang, Yao and Zhang, 2025, Efficient Curvature-Aware Hypergradient Approximation for Bilevel Optimization "
+    "(ICML)"
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Solver(abc.ABC):
@@ -45,11 +51,16 @@ class Solver(abc.ABC):
     ----------
     name, description : str
         Its name for `nbo.minimize`, and one line about it.
+    kind : str
+        What a call of an oracle goes over: ``"deterministic"``, all samples, ``"stochastic"``, a minibatch, or
+        ``"deterministic or on batches"``, where that is an option.
     source : str
         Where it is from.
     cost : str
-        The oracle calls of one iteration with given step sizes, such as ``"1 lower_grad_y, 2*T+1 lower_hvp"``, in the
-        symbols of `COST_SYMBOLS`.
+        The oracle calls of one iteration with given step sizes and default options but for numbers of steps, such as
+        ``"1 lower_grad_y, 2*T+1 lower_hvp"``, in the symbols of `nbo.solvers.costs.COST_SYMBOLS`.
+    implied : mapping
+        Numbers of steps that are left out as None: option -> the number in its place, or the option that has it.
     storage : str
         The numbers that it keeps besides a few vectors.
     needs : tuple of str
@@ -62,8 +73,10 @@ class Solver(abc.ABC):
 
     name: ClassVar[str]
     description: ClassVar[str]
+    kind: ClassVar[str]
     source: ClassVar[str]
     cost: ClassVar[str]
+    implied: ClassVar[Mapping[str, int | str]] = {}
     storage: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
     spares: ClassVar[tuple[str, ...]] = ()
@@ -325,6 +338,8 @@ class DeterministicSolver(Solver):
     eval_every : int
         Iterations between two evaluations of f (reporting, not counted as the method's).
     """
+
+    kind: ClassVar[str] = "deterministic"
 
     eval_every: int = 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,9 @@ from nbo.solvers.driver import State
 from nbo.upper_steps import Directions
 
 Array = npt.NDArray[Any]
+
+#: Where AmIGO is from.
+AMIGO_PAPER = "Arbel and Mairal, 2022, Amortized Implicit Differentiation for Stochastic Bilevel Optimization (ICLR)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -180,6 +184,9 @@ class AmIGOGD(DoubleLoop):
 
     name: ClassVar[str] = "amigo-gd"
     description: ClassVar[str] = "Q gradient steps on y, then on u, warm-started (Arbel and Mairal, 2022)"
+    source: ClassVar[str] = AMIGO_PAPER
+    cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, N lower_hvp, 1 lower_jvp"
+    implied: ClassVar[Mapping[str, int | str]] = {"n_linear_steps": "n_lower_steps"}
     n_lower_steps: int = 10
     n_linear_steps: int | None = None
 
@@ -225,6 +232,8 @@ class AmIGOCG(DoubleLoop):
 
     name: ClassVar[str] = "amigo-cg"
     description: ClassVar[str] = "Q gradient steps on y, then N warm-started CG steps on u (Arbel and Mairal, 2022)"
+    source: ClassVar[str] = AMIGO_PAPER
+    cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, N+1 lower_hvp, 1 lower_jvp"
     n_lower_steps: int = 10
     n_linear_steps: int = 10
 
@@ -270,6 +279,10 @@ class AIDBiO(AmIGOCG):
 
     name: ClassVar[str] = "aid-bio"
     description: ClassVar[str] = "D gradient steps on y, then N warm-started CG steps on u (Ji et al., 2021)"
+    source: ClassVar[str] = (
+        "Ji, Yang and Liang, 2021, Bilevel Optimization: Convergence Analysis and Enhanced Design (ICML)"
+    )
+    cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, N+1 lower_hvp, 1 lower_jvp"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -290,6 +303,8 @@ class NoLoopAID(DoubleLoop):
 
     name: ClassVar[str] = "no-loop-aid"
     description: ClassVar[str] = "one gradient step on y, on u and on x, in that order (Ji et al., 2022)"
+    source: ClassVar[str] = "Ji, Liu, Liang and Ying, 2022, Will Bilevel Optimizers Benefit from Loops (NeurIPS)"
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 1 lower_hvp, 1 lower_jvp"
 
     def lower_steps(self) -> int:
         """Return 1; see `DoubleLoop.lower_steps`."""

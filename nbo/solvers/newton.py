@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import math
 import sys
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from nbo.lower_steps import LowerStep
 from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
 from nbo.problem import LowerModel
 from nbo.schedules import Schedule, validate_schedule
-from nbo.solvers.base import DeterministicSolver
+from nbo.solvers.base import PAPER, DeterministicSolver
 from nbo.solvers.driver import State
 from nbo.upper_steps import ROUNDING, Directions, iterations_at_rest
 
@@ -59,6 +60,8 @@ class NewtonSolver(DeterministicSolver):
         Where d_x is evaluated: at the old (y, u), or at (y - v, u - w) (paper, Section 2.1), which
         costs a second upper_grad.
     """
+
+    source: ClassVar[str] = PAPER
 
     variant: str = "old-point"
 
@@ -265,6 +268,7 @@ class NBOGD(NewtonSolver):
 
     name: ClassVar[str] = "nbo-gd"
     description: ClassVar[str] = "Newton directions by T+1 gradient steps (paper, Algorithms 2-3)"
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*T+1 lower_hvp, 1 lower_jvp"
     inner_step_size: Schedule | None = None
     n_inner: int = 1
 
@@ -322,6 +326,7 @@ class KrylovNewtonSolver(NewtonSolver):
     ENOUGH: ClassVar[float] = 1e-3
     #: The largest T that is found so.
     MOST: ClassVar[int] = sys.maxsize
+    implied: ClassVar[Mapping[str, int | str]] = {"n_inner": FIRST}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -369,6 +374,7 @@ class NBOCG(KrylovNewtonSolver):
 
     name: ClassVar[str] = "nbo-cg"
     description: ClassVar[str] = "Newton directions by T+1 conjugate gradient steps (paper, Remarks 2.1 and 3.4)"
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*(T+1)+1 lower_hvp, 1 lower_jvp"
     solver_class: ClassVar[type[Any]] = ConjugateGradient
 
 
@@ -393,6 +399,8 @@ class NBOLanczos(KrylovNewtonSolver):
 
     name: ClassVar[str] = "nbo-lanczos"
     description: ClassVar[str] = "Newton directions in Krylov subspaces of dimension T+1 (paper, Remark 2.1)"
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*(T+1)+1 lower_hvp, 1 lower_jvp"
+    storage: ClassVar[str] = "2 (T + 1) n numbers"
     solver_class: ClassVar[type[Any]] = LanczosSubspace
     #: Reorthogonalisation takes T^2 n operations, and the basis T n numbers.
     MOST: ClassVar[int] = 320
@@ -419,6 +427,7 @@ class NBOBlockCG(KrylovNewtonSolver):
 
     name: ClassVar[str] = "nbo-block-cg"
     description: ClassVar[str] = "Newton directions by T+1 block CG steps, one Krylov space for both"
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*(T+1)+1 lower_hvp, 1 lower_jvp"
     solver_class: ClassVar[type[Any]] = BlockConjugateGradient
 
 
@@ -445,6 +454,7 @@ class NBOChebyshev(NewtonSolver):
 
     name: ClassVar[str] = "nbo-chebyshev"
     description: ClassVar[str] = "Newton directions by T+1 Chebyshev steps (paper, Remark 2.1)"
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*T+1 lower_hvp, 1 lower_jvp"
     spectrum: tuple[float, float] | None = None
     n_inner: int = 1
 
@@ -505,6 +515,8 @@ class NBOCholesky(NewtonSolver):
 
     name: ClassVar[str] = "nbo-cholesky"
     description: ClassVar[str] = "exact Newton directions by Cholesky of the formed Hessian, for small n"
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, n+1 lower_hvp, 1 lower_jvp"
+    storage: ClassVar[str] = "n^2 numbers"
 
     def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
         """Return the direct solver; see `NewtonSolver.linear_solver`."""

@@ -94,6 +94,7 @@ class StochasticSolver(Solver):
 
     #: Default sizes that differ from 64.
     default_sizes: ClassVar[Mapping[str, int]] = {}
+    kind: ClassVar[str] = "stochastic"
     chooses_step: ClassVar[bool] = False
 
     inner_step_size: Schedule | None = None

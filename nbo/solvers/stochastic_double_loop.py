@@ -27,6 +27,7 @@ from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B2, Stream, draw
 from nbo.schedules import LoopValues, Schedule, step_at, validate_schedule, value
+from nbo.solvers.double_loop import AMIGO_PAPER
 from nbo.solvers.stochastic import StochasticSolver
 
 
@@ -280,6 +281,9 @@ class AmIGOSGD(StochasticDoubleLoop):
 
     name: ClassVar[str] = "amigo-sgd"
     description: ClassVar[str] = "double loop, warm-started steps on minibatches (Arbel and Mairal, 2022)"
+    source: ClassVar[str] = AMIGO_PAPER
+    cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, N lower_hvp, 1 lower_jvp"
+    implied: ClassVar[Mapping[str, int | str]] = {"n_linear_steps": "n_lower_steps"}
 
     n_lower_steps: int = 10
     n_linear_steps: int | None = None

@@ -20,9 +20,20 @@ from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B1, B2, B3, B4, INNER, Stream, draw
 from nbo.schedules import LoopValues, Schedule, validate_weight, value
+from nbo.solvers.base import PAPER
 from nbo.solvers.stochastic import StochasticSolver
 
 Array = npt.NDArray[Any]
+
+#: Where the single-loop methods are from.
+SOBA_PAPER = (
+    "Dagreou, Ablin, Vaiter and Moreau, 2022, A Framework for Bilevel Optimization That Enables Stochastic and Global "
+    "Variance Reduction Algorithms (NeurIPS)"
+)
+SPABA_PAPER = (
+    "Chu, Xu, Yao and Zhang, 2024, SPABA: A Single-Loop and Probabilistic Stochastic Bilevel Algorithm Achieving "
+    "Optimal Sample Complexity (ICML)"
+)
 
 #: Inner steps, each of which has a stream of batches of its own, at most.
 MOST_INNER_STEPS = 1000
@@ -147,6 +158,8 @@ class StochasticNewton(StochasticSolver):
     share_batches : bool
         Whether one lower batch ("B2") serves D_y, H u and J u.
     """
+
+    source: ClassVar[str] = PAPER
 
     share_batches: bool = False
 
@@ -462,6 +475,7 @@ class NSBOSGD(_Sgd, _InnerSteps):
 
     name: ClassVar[str] = "nsbo-sgd"
     description: ClassVar[str] = "stochastic Newton directions, plain minibatches (paper, Algorithms 4-5)"
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*T+1 lower_hvp, 1 lower_jvp"
     default_sizes: ClassVar[Mapping[str, int]] = {"B2": 256}
 
 
@@ -501,6 +515,8 @@ class NSBOSAGA(_Saga, _InnerSteps):
 
     name: ClassVar[str] = "nsbo-saga"
     description: ClassVar[str] = "stochastic Newton directions, SAGA estimates (paper, Section 4.4)"
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*T+1 lower_hvp, 1 lower_jvp"
+    storage: ClassVar[str] = "3n + 2m numbers a block of samples"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -541,6 +557,8 @@ class MANSBOSAGA(_Averaged, _Saga, _InnerSteps):
 
     name: ClassVar[str] = "ma-nsbo-saga"
     description: ClassVar[str] = "NSBO-SAGA with a moving average of D_x (paper, Section 4.4)"
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*T+1 lower_hvp, 1 lower_jvp"
+    storage: ClassVar[str] = "3n + 2m numbers a block of samples"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -578,6 +596,7 @@ class NSBOSTORM(_Storm, _InnerSteps):
 
     name: ClassVar[str] = "nsbo-storm"
     description: ClassVar[str] = "stochastic Newton directions, STORM estimates (paper, Remark 2.2)"
+    cost: ClassVar[str] = "2 upper_grad, 2 lower_grad_y, 2*T+2 lower_hvp, 2 lower_jvp"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -615,6 +634,7 @@ class NSBOPAGE(_Page, _InnerSteps):
 
     name: ClassVar[str] = "nsbo-page"
     description: ClassVar[str] = "stochastic Newton directions, PAGE estimates (paper, Remark 2.2)"
+    cost: ClassVar[str] = "2 upper_grad, 2 lower_grad_y, 2*T+2 lower_hvp, 2 lower_jvp"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -650,6 +670,8 @@ class SOBA(_Sgd):
 
     name: ClassVar[str] = "soba"
     description: ClassVar[str] = "single loop, plain minibatches (Dagreou et al., 2022); NSBO-SGD with T = 0"
+    source: ClassVar[str] = SOBA_PAPER
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 1 lower_hvp, 1 lower_jvp"
     share_batches: bool = True
 
 
@@ -687,6 +709,9 @@ class SABA(_Saga):
 
     name: ClassVar[str] = "saba"
     description: ClassVar[str] = "single loop, SAGA estimates (Dagreou et al., 2022); NSBO-SAGA with T = 0"
+    source: ClassVar[str] = SOBA_PAPER
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 1 lower_hvp, 1 lower_jvp"
+    storage: ClassVar[str] = "3n + 2m numbers a block of samples"
     share_batches: bool = True
 
 
@@ -726,6 +751,9 @@ class MASABA(_Averaged, _Saga):
 
     name: ClassVar[str] = "ma-saba"
     description: ClassVar[str] = "SABA with a moving average of D_x (Chu et al., 2024)"
+    source: ClassVar[str] = SPABA_PAPER
+    cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 1 lower_hvp, 1 lower_jvp"
+    storage: ClassVar[str] = "3n + 2m numbers a block of samples"
     share_batches: bool = True
 
 
@@ -763,4 +791,6 @@ class SPABA(_Page):
 
     name: ClassVar[str] = "spaba"
     description: ClassVar[str] = "single loop, PAGE estimates (Chu et al., 2024)"
+    source: ClassVar[str] = SPABA_PAPER
+    cost: ClassVar[str] = "2 upper_grad, 2 lower_grad_y, 2 lower_hvp, 2 lower_jvp"
     share_batches: bool = True
