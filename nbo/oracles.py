@@ -126,7 +126,7 @@ class CountedProblem:
         self.dim_y = dimension(problem, "dim_y")
         self.dtype = working_type(problem)
         self._sizes = sample_sizes(problem)
-        self._calls = dict.fromkeys(KINDS, 0)
+        self._calls, self._samples = dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0)
         self._before = OracleCounts(), OracleCounts()
 
     @property
@@ -137,8 +137,7 @@ class CountedProblem:
     @property
     def samples(self) -> OracleCounts:
         """The component samples that those calls went over (a problem that is no finite sum has one a level)."""
-        over = {k: v * self._sizes[k.split("_")[0]] for k, v in self._calls.items()}
-        return self._before[1] + OracleCounts(**over)
+        return self._before[1] + OracleCounts(**self._samples)
 
     def count_before(self, calls: OracleCounts, samples: OracleCounts) -> None:
         """Add calls that were made elsewhere, such as before a run was resumed.
@@ -163,7 +162,7 @@ class CountedProblem:
         float
             The value.
         """
-        self._calls["upper_value"] += 1
+        self._count("upper_value")
         return self._number("upper_value", self.problem.upper_value(*frozen(x, y)), x, y)
 
     def upper_grad(self, x: Array, y: Array) -> tuple[Array, Array]:
@@ -179,7 +178,7 @@ class CountedProblem:
         tuple of ndarray
             The two parts.
         """
-        self._calls["upper_grad"] += 1
+        self._count("upper_grad")
         pair = self.problem.upper_grad(*frozen(x, y))
         try:
             first, second = pair
@@ -226,14 +225,30 @@ class CountedProblem:
         callable
             (k, n) -> (k, n), one product a row.
         """
-        calls, samples = OracleCounts(lower_hvp=1), OracleCounts(lower_hvp=len(batch))
+        return self.over_samples(batch, None).lower_model(x, y).hvp
 
-        def product(v: Array) -> Array:
-            self.count_before(calls, samples)
-            found = self.problem.lower_hvp(*frozen(x, y, v), batch=batch)  # type: ignore[call-arg]
-            return self._array("lower_hvp", found, (self.dim_y,), self.dtype, x, y, v)
+    def over_samples(self, lower: Array | None, upper: Array | None) -> CountedProblem:
+        """Return a view of the means over some samples of a `FiniteSumProblem`, whose calls are counted here.
 
-        return lambda V: np.stack([product(v) for v in V])
+        Parameters
+        ----------
+        lower, upper : ndarray of int or None
+            The samples of each level; None for all.
+
+        Returns
+        -------
+        CountedProblem
+            It has the counts of this view and adds to them, samples by the sizes of its batches.
+        """
+        view = CountedProblem(_OverSamples(self.problem, lower, upper))
+        view._calls, view._samples = self._calls, self._samples
+        sizes = (("lower", lower), ("upper", upper))
+        view._sizes = {level: self._sizes[level] if batch is None else len(batch) for level, batch in sizes}
+        return view
+
+    def _count(self, kind: str, times: int = 1) -> None:
+        self._calls[kind] += times
+        self._samples[kind] += times * self._sizes[kind[:5]]
 
     def batch_differences(self, x: Array, y: Array, batch: Array | None) -> Callable[[Array], Array]:
         """Return the product with the mean Hessian over some samples by differences of gradients, two a row, counted.
@@ -250,19 +265,13 @@ class CountedProblem:
         callable
             (k, n) -> (k, n), with a relative error of about the cube root of the rounding unit squared.
         """
-        size = self._sizes["lower"] if batch is None else len(batch)
-        calls, samples = OracleCounts(lower_grad_y=1), OracleCounts(lower_grad_y=size)
-        chosen = {} if batch is None else {"batch": batch}
+        view = self if batch is None else self.over_samples(batch, None)
         step = float(np.cbrt(np.finfo(self.dtype).eps)) * (1.0 + float(np.abs(y).max(initial=0.0)))
-
-        def gradient(at: Array) -> Array:
-            self.count_before(calls, samples)
-            found = self.problem.lower_grad_y(*frozen(x, at), **chosen)
-            return self._array("lower_grad_y", found, (self.dim_y,), self.dtype, x, at)
 
         def product(v: Array) -> Array:
             h = self.dtype.type(step / (float(np.abs(v).max()) or 1.0))
-            return (gradient(y + h * v) - gradient(y - h * v)) / (2 * h)
+            after, before = (view.lower_model(x, y + sign * h * v).grad_y() for sign in (1, -1))
+            return (after - before) / (2 * h)
 
         return lambda V: np.stack([product(v) for v in V])
 
@@ -292,6 +301,33 @@ class CountedProblem:
         return result
 
 
+class _OverSamples(BilevelProblem):
+    """The oracles of a problem as means over some of its samples."""
+
+    def __init__(self, problem: BilevelProblem, lower: Array | None, upper: Array | None) -> None:
+        self._problem: Any = problem
+        self._lower, self._upper = lower, upper
+        self.dim_x, self.dim_y, self.dtype = problem.dim_x, problem.dim_y, problem.dtype
+
+    def upper_value(self, x: Array, y: Array) -> float:
+        return self._problem.upper_value(x, y, batch=self._upper)
+
+    def upper_grad(self, x: Array, y: Array) -> tuple[Array, Array]:
+        return self._problem.upper_grad(x, y, batch=self._upper)
+
+    def lower_value(self, x: Array, y: Array) -> float:
+        return self._problem.lower_value(x, y, batch=self._lower)
+
+    def lower_grad_y(self, x: Array, y: Array) -> Array:
+        return self._problem.lower_grad_y(x, y, batch=self._lower)
+
+    def lower_hvp(self, x: Array, y: Array, v: Array) -> Array:
+        return self._problem.lower_hvp(x, y, v, batch=self._lower)
+
+    def lower_jvp(self, x: Array, y: Array, u: Array) -> Array:
+        return self._problem.lower_jvp(x, y, u, batch=self._lower)
+
+
 class CountedModel(LowerModel):
     """A lower model whose products and gradients are counted and checked by its problem's view.
 
@@ -312,36 +348,36 @@ class CountedModel(LowerModel):
 
     def value(self) -> float:
         """Return g(x, y), counted; see `LowerModel.value`."""
-        self._view._calls["lower_value"] += 1
+        self._view._count("lower_value")
         return self._view._number(self._name("lower_value"), self._model.value(), self.x, self.y)
 
     def grad_y(self) -> Array:
         """Return grad_2 g, (n,), counted; see `LowerModel.grad_y`."""
-        self._view._calls["lower_grad_y"] += 1
+        self._view._count("lower_grad_y")
         return self._vector("lower_grad_y", self._model.grad_y(), self._view.dim_y)
 
     def grad_x(self) -> Array:
         """Return grad_1 g, (m,) float64, counted; see `LowerModel.grad_x`."""
-        self._view._calls["lower_grad_x"] += 1
+        self._view._count("lower_grad_x")
         return self._vector("lower_grad_x", self._model.grad_x(), self._view.dim_x, np.dtype(np.float64))
 
     def grad_y_and_hvp(self, u: Array) -> tuple[Array, Array]:
         """Return grad_2 g and H u, counted as one of each; see `LowerModel.grad_y_and_hvp`."""
-        self._view._calls["lower_grad_y"] += 1
-        self._view._calls["lower_hvp"] += 1
+        self._view._count("lower_grad_y")
+        self._view._count("lower_hvp")
         gradient, product = self._model.grad_y_and_hvp(*frozen(u))
         n = self._view.dim_y
         return self._vector("lower_grad_y", gradient, n), self._vector("lower_hvp", product, n, None, u)
 
     def hvp(self, V: Array) -> Array:
         """Return H v for each row of `V`, counted once a row; see `LowerModel.hvp`."""
-        self._view._calls["lower_hvp"] += V.shape[0]
+        self._view._count("lower_hvp", V.shape[0])
         products = self._model.hvp(*frozen(V))
         return self._view._array(self._name("lower_hvp"), products, V.shape, self._view.dtype, self.x, self.y, V)
 
     def jvp(self, u: Array) -> Array:
         """Return J u, (m,) float64, counted; see `LowerModel.jvp`."""
-        self._view._calls["lower_jvp"] += 1
+        self._view._count("lower_jvp")
         return self._vector("lower_jvp", self._model.jvp(*frozen(u)), self._view.dim_x, np.dtype(np.float64), u)
 
     def _name(self, oracle: str) -> str:

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbo.quasi_newton import MEMORY, add_pair, lbfgs_direction
+from nbo.quasi_newton import MEMORY, add_pair, has_curvature, inverse_product, lbfgs_direction
 
 
 def pairs_of(H, n_pairs, seed=0):
@@ -56,3 +56,25 @@ def test_pairs_without_positive_curvature_are_left_out():
 def test_the_memory_is_limited():
     assert len(pairs_of(np.eye(3), MEMORY + 5)) == MEMORY
     assert add_pair((), np.zeros(3), np.ones(3)) == ()
+
+
+def test_a_memory_of_another_size():
+    pairs = ()
+    for k in range(1, 6):
+        pairs = add_pair(pairs, np.full(2, float(k)), np.full(2, 2.0 * k), memory=3)
+    assert [s[0] for s, _ in pairs] == [3.0, 4.0, 5.0]
+    assert add_pair(pairs, np.ones(2), np.ones(2), memory=0) == ()
+
+
+def test_the_product_keeps_the_type_and_its_argument():
+    pairs = tuple((s.astype(np.float32), r.astype(np.float32)) for s, r in pairs_of(np.diag([1.0, 3.0, 9.0]), 4))
+    v = np.ones(3, dtype=np.float32)
+    assert inverse_product(pairs, v).dtype == np.float32
+    assert (v == 1).all()
+    assert inverse_product((), v) is not v
+
+
+def test_curvature():
+    s = np.array([1.0, 0.0])
+    assert has_curvature(s, np.array([1e-3, 1.0]))
+    assert not has_curvature(s, np.array([1e-7, 1.0])) and not has_curvature(s, np.zeros(2))
