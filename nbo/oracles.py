@@ -192,6 +192,44 @@ class CountedProblem:
             self._array("upper_grad (second part)", second, (self.dim_y,), self.dtype, x, y),
         )
 
+    def upper_hvp(self, x: Array, y: Array, v: Array) -> Array:
+        """Return nabla_22^2 f(x, y) v, (n,), counted.
+
+        Parameters
+        ----------
+        x, y : ndarray
+            The point.
+        v : ndarray
+            A direction, (n,).
+
+        Returns
+        -------
+        ndarray
+            The product.
+        """
+        self._count("upper_hvp")
+        found = self.problem.upper_hvp(*frozen(x, y, v))
+        return self._array("upper_hvp", found, (self.dim_y,), self.dtype, x, y, v)
+
+    def upper_jvp(self, x: Array, y: Array, u: Array) -> Array:
+        """Return nabla_12^2 f(x, y) u, (m,) float64, counted.
+
+        Parameters
+        ----------
+        x, y : ndarray
+            The point.
+        u : ndarray
+            A direction, (n,).
+
+        Returns
+        -------
+        ndarray
+            The product.
+        """
+        self._count("upper_jvp")
+        found = self.problem.upper_jvp(*frozen(x, y, u))
+        return self._array("upper_jvp", found, (self.dim_x,), np.dtype(np.float64), x, y, u)
+
     def lower_model(self, x: Array, y: Array) -> CountedModel:
         """Return the counted lower level around (x, y); no work.
 

@@ -1,5 +1,6 @@
 """Problems with explicit oracles: linear models on data, examples in closed form, and functions to differentiate."""
 
+from nbo.problems.aggregated import AggregatedProblem
 from nbo.problems.autodiff import from_jax, from_torch
 from nbo.problems.cleaning import HyperCleaning
 from nbo.problems.logistic import BinaryLogistic
@@ -10,6 +11,7 @@ from nbo.problems.ridge import Ridge
 from nbo.problems.toy import ConvexToy
 
 __all__ = [
+    "AggregatedProblem",
     "BinaryLogistic",
     "ConvexToy",
     "HyperCleaning",

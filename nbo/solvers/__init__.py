@@ -1,13 +1,20 @@
 """Solvers: one file per family; a new one joins the registry with its class below."""
 
 from nbo.solvers.alset import ALSET
+from nbo.solvers.bamm import BAMM
+from nbo.solvers.bamm_nbo import BAMMNBO
 from nbo.solvers.base import DeterministicSolver, Solver
+from nbo.solvers.bome import BOME
 from nbo.solvers.bsa import BSA
 from nbo.solvers.double_loop import AIDBiO, AmIGOCG, AmIGOGD, NoLoopAID
 from nbo.solvers.f2sa import F2SA
 from nbo.solvers.fsla import FSLA
+from nbo.solvers.hoag import HOAG
+from nbo.solvers.itd import ITD
+from nbo.solvers.lancbio import LancBiO
 from nbo.solvers.mrbo import MRBO
 from nbo.solvers.newton import NBOCG, NBOGD, NBOBlockCG, NBOChebyshev, NBOCholesky, NBOLanczos
+from nbo.solvers.shine import SHINE
 from nbo.solvers.srba import SRBA
 from nbo.solvers.stocbio import StocBiO
 from nbo.solvers.stochastic import StochasticSolver
@@ -32,16 +39,21 @@ REGISTRY: dict[str, type[Solver]] = {
     solver.name: solver
     for solver in (
         NBOGD, NBOCG, NBOChebyshev, NBOLanczos, NBOBlockCG, NBOCholesky, NSBOSGD, NSBOSAGA, NSBOSTORM, NSBOPAGE,
-        MANSBOSAGA, SOBA, SABA, MASABA, SPABA, AmIGOGD, AmIGOCG, AmIGOSGD, AIDBiO, NoLoopAID,
-        StocBiO, ALSET, BSA, TTSA, FSLA, SUSTAIN, MRBO, VRBO, SRBA, F2SA,
+        MANSBOSAGA, BAMMNBO, SOBA, SABA, MASABA, SPABA, AmIGOGD, AmIGOCG, AmIGOSGD, AIDBiO, NoLoopAID, ITD, HOAG,
+        SHINE, LancBiO, BOME, BAMM, StocBiO, ALSET, BSA, TTSA, FSLA, SUSTAIN, MRBO, VRBO, SRBA, F2SA,
     )
 }  # fmt: skip
 
 __all__ = [
     "ALSET",
+    "BAMM",
+    "BAMMNBO",
+    "BOME",
     "BSA",
     "F2SA",
     "FSLA",
+    "HOAG",
+    "ITD",
     "MANSBOSAGA",
     "MASABA",
     "MRBO",
@@ -53,6 +65,7 @@ __all__ = [
     "NSBOSTORM",
     "REGISTRY",
     "SABA",
+    "SHINE",
     "SOBA",
     "SPABA",
     "SRBA",
@@ -64,6 +77,7 @@ __all__ = [
     "AmIGOGD",
     "AmIGOSGD",
     "DeterministicSolver",
+    "LancBiO",
     "NBOBlockCG",
     "NBOChebyshev",
     "NBOCholesky",

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from nbo._validation import integer
 from nbo._vectors import norm
+from nbo.gradient_steps import descend
 from nbo.inner_steps import InnerStep, Memory, lag
-from nbo.linear_solvers import ENLARGED, ConjugateGradient, GradientDescent, LinearSolver
+from nbo.linear_solvers import ConjugateGradient, GradientDescent, LinearSolver
 from nbo.oracles import CountedProblem, OracleCounts
 from nbo.schedules import Schedule, validate_schedule
 from nbo.solvers.base import DeterministicSolver
@@ -105,7 +106,7 @@ class DoubleLoop(DeterministicSolver):
         inner = InnerStep(self.inner_step_size)
         start = view.lower_model(x, state.y)
         rho, memory = inner.at(state.nit, start.hvp, view.dim_y, view.dtype, state.memory)
-        y, d_y, grew = self._descend(view, x, state.y, rho)
+        y, d_y, grew = descend(view, x, state.y, rho, self.lower_steps())
         model = view.lower_model(x, y)
         grad_1, grad_2 = view.upper_grad(x, y)
         d_u = model.hvp(u[None])[0] - grad_2
@@ -134,17 +135,6 @@ class DoubleLoop(DeterministicSolver):
     def _observe(self, inner: InnerStep, memory: Memory, enlarged: bool, state: State, residual: float) -> Memory:
         single = self.lower_steps() == 1 and self.products() == 0
         return inner.observe(memory, enlarged, suspect=single and residual > state.norms[2])
-
-    def _descend(self, view: CountedProblem, x: Array, y: Array, rho: float) -> tuple[Array, Array, bool]:
-        """Take Q gradient steps; return y, the last gradient and whether gradients grew."""
-        gamma = view.dtype.type(rho)
-        size, grew = np.inf, False
-        for _ in range(self.lower_steps()):
-            d_y = view.lower_model(x, y).grad_y()
-            previous, size = size, norm(d_y)
-            grew |= size > ENLARGED * previous
-            y = y - gamma * d_y
-        return y, d_y, grew
 
     def cost_per_iteration(self, dim_y: int) -> OracleCounts:
         """Return the oracle calls of one iteration with given step sizes.

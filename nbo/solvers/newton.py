@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from nbo._validation import choice, integer
 from nbo._vectors import norm, row_norms
+from nbo.aggregation import AggregatedView
 from nbo.inner_steps import InnerStep, Memory, doubt_spectrum, lag, with_spectrum
 from nbo.linear_solvers import (
     BlockConjugateGradient,
@@ -126,6 +127,23 @@ class NewtonSolver(DeterministicSolver):
         """
         return memory
 
+    def seen(self, view: CountedProblem, k: int) -> CountedProblem | AggregatedView:
+        """Return the problem that the directions of iteration `k` are for.
+
+        Parameters
+        ----------
+        view : CountedProblem
+            The oracles.
+        k : int
+            The iteration.
+
+        Returns
+        -------
+        CountedProblem or AggregatedView
+            By default the problem as it is.
+        """
+        return view
+
     def directions(self, view: CountedProblem, state: State) -> Directions:
         """Compute the Newton directions and d_x; see the class.
 
@@ -142,9 +160,10 @@ class NewtonSolver(DeterministicSolver):
             What the upper step needs.
         """
         x, u = state.x, state.u
-        model, d_y, product, last = self._start(view, state)
+        problem = self.seen(view, state.nit)
+        model, d_y, product, last = self._start(problem, state)
         y = model.y
-        grad_1, grad_2 = view.upper_grad(x, y)
+        grad_1, grad_2 = problem.upper_grad(x, y)
         rhs = np.empty((2, y.shape[0]), dtype=y.dtype)
         rhs[0] = d_y
         d_u = np.subtract(product, grad_2, out=rhs[1])
@@ -165,7 +184,7 @@ class NewtonSolver(DeterministicSolver):
             error = lag * (abs(float(w @ d_y)) + abs(correction) * norm(v) / (norm(y_new) or 1.0))
         else:
             y_at, correction = y_new, 0.0
-            grad_1, product = view.upper_grad(x, y_new)[0], view.lower_model(x, y_new).jvp(u_new)
+            grad_1, product = problem.upper_grad(x, y_new)[0], problem.lower_model(x, y_new).jvp(u_new)
             # grad_2 g(x, y - v) is the linear residual up to second order, of which only the norm is known
             error = lag * norm(u_new) * float(solution.residual_norms[0])
         return Directions(
@@ -185,18 +204,20 @@ class NewtonSolver(DeterministicSolver):
             lag=lag,
         )
 
-    def _start(self, view: CountedProblem, state: State) -> tuple[LowerModel, Array, Array, LowerStep | None]:
+    def _start(
+        self, problem: CountedProblem | AggregatedView, state: State
+    ) -> tuple[LowerModel, Array, Array, LowerStep | None]:
         """Return the model, grad_2 g, H u and the step that led there, halved for as long as it went too far.
 
         With a given step size, and where x has just moved, no step is judged.
         """
         last = state.memory.get("lower") if self.on_trial(state) else None
-        rounding = ROUNDING * float(np.finfo(view.dtype).eps) * state.scales.lower_grad
+        rounding = ROUNDING * float(np.finfo(problem.dtype).eps) * state.scales.lower_grad
         y, halvings = state.y, 0
         while True:
             judged = last if halvings < HALVINGS else None
             try:
-                model = view.lower_model(state.x, y)
+                model = problem.lower_model(state.x, y)
                 d_y, product = model.grad_y_and_hvp(state.u)
                 if judged is None or not judged.overshot(d_y, rounding):
                     return model, d_y, product, last
@@ -244,7 +265,76 @@ class NewtonSolver(DeterministicSolver):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NBOGD(NewtonSolver):
+class GradientNewtonSolver(NewtonSolver):
+    """Newton directions by steps of length gamma, given or estimated.
+
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha; left out, the adaptive rule `nbo.upper_steps.AdaptiveStep`.
+    eval_every : int
+        Iterations between two evaluations of f.
+    variant : {"old-point", "newton-point"}
+        Where d_x is evaluated.
+    inner_step_size : float or callable, optional
+        gamma, or a schedule; left out, 1/lambda_max(H) by 8 Lanczos steps (counted), renewed at most
+        every 10 iterations.
+    """
+
+    inner_step_size: Schedule | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.inner_step_size is not None:
+            validate_schedule("inner_step_size", self.inner_step_size)
+
+    @abc.abstractmethod
+    def n_steps(self) -> int:
+        """Return T + 1, the number of steps from zero.
+
+        Returns
+        -------
+        int
+            At least 1.
+        """
+
+    def gradient_solver(self, gamma: float) -> LinearSolver:
+        """Return the inner solver with this iteration's step.
+
+        Parameters
+        ----------
+        gamma : float
+            The step size.
+
+        Returns
+        -------
+        LinearSolver
+            By default gradient descent.
+        """
+        return GradientDescent(gamma, self.n_steps())
+
+    def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
+        """Return `gradient_solver` with this iteration's gamma; see `NewtonSolver.linear_solver`."""
+        n, dtype = model.y.shape[0], model.y.dtype
+        gamma, memory = InnerStep(self.inner_step_size).at(k, model.hvp, n, dtype, memory)
+        return self.gradient_solver(gamma), memory
+
+    def observe(self, solution: LinearSolution, rhs: Array, residual_grew: bool, memory: Memory) -> Memory:
+        """Shorten an estimated gamma that enlarged a residual; see `NewtonSolver.observe`."""
+        suspect = self.n_steps() == 1 and residual_grew
+        return InnerStep(self.inner_step_size).observe(memory, solution.enlarged, suspect)
+
+    def lag(self, memory: Memory) -> float:
+        """Return what T + 1 gradient steps leave of the slowest mode; see `nbo.inner_steps.lag`."""
+        return lag(self.n_steps(), memory)
+
+    def products(self, dim_y: int) -> int:
+        """Return 2 T; see `NewtonSolver.products`."""
+        return 2 * (self.n_steps() - 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NBOGD(GradientNewtonSolver):
     """NBO-GD (paper, Algorithms 2 and 3): T + 1 gradient steps from zero for each direction.
 
     v <- (I - gamma H) v + gamma grad_2 g, the same for w; the first step needs no product. With
@@ -269,33 +359,15 @@ class NBOGD(NewtonSolver):
     name: ClassVar[str] = "nbo-gd"
     description: ClassVar[str] = "Newton directions by T+1 gradient steps (paper, Algorithms 2-3)"
     cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*T+1 lower_hvp, 1 lower_jvp"
-    inner_step_size: Schedule | None = None
     n_inner: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.inner_step_size is not None:
-            validate_schedule("inner_step_size", self.inner_step_size)
         integer("n_inner", self.n_inner)
 
-    def linear_solver(self, k: int, model: LowerModel, memory: Memory) -> tuple[LinearSolver, Memory]:
-        """Return gradient descent with this iteration's gamma; see `NewtonSolver.linear_solver`."""
-        n, dtype = model.y.shape[0], model.y.dtype
-        gamma, memory = InnerStep(self.inner_step_size).at(k, model.hvp, n, dtype, memory)
-        return GradientDescent(gamma, self.n_inner + 1), memory
-
-    def observe(self, solution: LinearSolution, rhs: Array, residual_grew: bool, memory: Memory) -> Memory:
-        """Shorten an estimated gamma that enlarged a residual; see `NewtonSolver.observe`."""
-        suspect = self.n_inner == 0 and residual_grew
-        return InnerStep(self.inner_step_size).observe(memory, solution.enlarged, suspect)
-
-    def lag(self, memory: Memory) -> float:
-        """Return what T + 1 gradient steps leave of the slowest mode; see `nbo.inner_steps.lag`."""
-        return lag(self.n_inner + 1, memory)
-
-    def products(self, dim_y: int) -> int:
-        """Return 2 T; see `NewtonSolver.products`."""
-        return 2 * self.n_inner
+    def n_steps(self) -> int:
+        """Return T + 1; see `GradientNewtonSolver.n_steps`."""
+        return self.n_inner + 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
