@@ -16,6 +16,15 @@ DETERMINISTIC = sorted(k for k, solver in REGISTRY.items() if issubclass(solver,
 STOCHASTIC = sorted(k for k, solver in REGISTRY.items() if issubclass(solver, nbo.solvers.StochasticSolver))
 
 
+#: Full-batch methods that find their step size, and those that need one and keep a bias with a constant one.
+CHOOSING = [name for name in DETERMINISTIC if REGISTRY[name].chooses_step]
+GIVEN = [name for name in DETERMINISTIC if not REGISTRY[name].chooses_step]
+#: Methods with inner solvers that may stop early, whose cost is an upper bound in the kinds named.
+EARLY = {
+    **dict.fromkeys(("nbo-cg", "nbo-lanczos", "nbo-block-cg", "amigo-cg", "aid-bio", "lancbio"), ("lower_hvp",)),
+    "hoag": ("lower_hvp", "lower_value", "lower_grad_y"),
+    "shine": ("lower_value", "lower_grad_y"),
+}
 #: Methods whose number of products with H is drawn.
 DRAWN = [name for name in STOCHASTIC if "truncation" in nbo.methods()[name].options]
 
@@ -72,6 +81,12 @@ class SelfCounting(nbo.BilevelProblem):
         return nbo.OracleCounts(**self.calls)
 
 
+class Required(SelfCounting):
+    """The same without the optional oracles."""
+
+    _absent = frozenset(nbo.problem.OPTIONAL_ORACLES)
+
+
 class Overriding(nbo.BilevelProblem):
     """A quadratic problem in which single oracles are replaced, for tests of faulty ones."""
 
@@ -100,6 +115,15 @@ class Overriding(nbo.BilevelProblem):
 
     def lower_jvp(self, x, y, u):
         return self._call("lower_jvp", x, y, u)
+
+    def lower_grad_x(self, x, y):
+        return self._call("lower_grad_x", x, y)
+
+    def upper_hvp(self, x, y, v):
+        return self._call("upper_hvp", x, y, v)
+
+    def upper_jvp(self, x, y, u):
+        return self._call("upper_jvp", x, y, u)
 
 
 def logistic_data(n=60, n_val=40, p=5, seed=0):
@@ -145,7 +169,7 @@ class PlainLogistic(nbo.FiniteSumProblem):
 
     @staticmethod
     def _gradient(A, b, y):
-        return A.T @ (-b / (1 + np.exp(b * (A @ y)))) / len(b)
+        return A.T @ (-b * expit(-b * (A @ y))) / len(b)
 
     def upper_value(self, x, y, batch=None):
         return self._loss(*self._rows("upper_value", batch), y)
@@ -161,7 +185,7 @@ class PlainLogistic(nbo.FiniteSumProblem):
 
     def lower_hvp(self, x, y, v, batch=None):
         A, _ = self._rows("lower_hvp", batch)
-        s = 1 / (1 + np.exp(-(A @ y)))
+        s = expit(A @ y)
         return A.T @ (s * (1 - s) * (A @ v)) / len(A) + np.exp(x) * v
 
     def lower_jvp(self, x, y, u, batch=None):
@@ -174,7 +198,7 @@ class PlainLogistic(nbo.FiniteSumProblem):
 
     def upper_hvp(self, x, y, v, batch=None):
         A, _ = self._rows("upper_hvp", batch)
-        s = 1 / (1 + np.exp(-(A @ y)))
+        s = expit(A @ y)
         return A.T @ (s * (1 - s) * (A @ v)) / len(A)
 
     def upper_jvp(self, x, y, u, batch=None):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from reference_problems import DETERMINISTIC, logistic_data
+from reference_problems import CHOOSING, logistic_data
 
 import nbo
 from nbo.feasible_sets import Box
@@ -129,7 +129,7 @@ def test_accepted_values_do_not_rise_by_more_than_their_errors():
     assert np.linalg.norm(end.grad) < 1e-6
 
 
-METHODS = DETERMINISTIC
+METHODS = CHOOSING
 NEWTON = ["nbo-cg", "nbo-lanczos", "nbo-block-cg", "nbo-cholesky"]
 
 

@@ -151,7 +151,10 @@ class BAMM(AggregatedNewtonSolver):
     description: ClassVar[str] = (
         "single loop on mu_k f + (1 - mu_k) g, for merely convex lower levels (Liu et al., 2023)"
     )
-    source: ClassVar[str] = "Liu et al., 2023, Averaged method of multipliers for bi-level optimization (ICML)"
+    source: ClassVar[str] = (
+        "Liu, Liu, Yao, Zeng and Zhang, 2023, Averaged Method of Multipliers for Bi-Level Optimization without "
+        "Lower-Level Strong Convexity (ICML)"
+    )
     cost: ClassVar[str] = "1 upper_grad, 1 upper_hvp, 1 upper_jvp, 1 lower_grad_y, 1 lower_hvp, 1 lower_jvp"
     adjoint_step: str = "fixed"
 

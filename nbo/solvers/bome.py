@@ -74,7 +74,10 @@ class BOME(DeterministicSolver):
 
     name: ClassVar[str] = "bome"
     description: ClassVar[str] = "first-order: a barrier on g(x, y) - g(x, z), z by Q gradient steps (Liu et al., 2022)"
-    source: ClassVar[str] = "Liu et al., 2022, BOME! Bilevel optimization made easy (NeurIPS)"
+    source: ClassVar[str] = (
+        "Liu, Ye, Wright, Stone and Liu, 2022, BOME! Bilevel Optimization Made Easy: A Simple First-Order Approach "
+        "(NeurIPS)"
+    )
     cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, 2 lower_grad_x"
     needs: ClassVar[tuple[str, ...]] = ("lower_grad_x",)
     spares: ClassVar[tuple[str, ...]] = ("lower_hvp", "lower_jvp")

@@ -186,7 +186,7 @@ class HOAG(DeterministicSolver):
 
     name: ClassVar[str] = "hoag"
     description: ClassVar[str] = "L-BFGS on y and CG on u to a shrinking tolerance (Pedregosa, 2016)"
-    source: ClassVar[str] = "Pedregosa, 2016, Hyperparameter optimization with approximate gradient (ICML)"
+    source: ClassVar[str] = "Pedregosa, 2016, Hyperparameter Optimization with Approximate Gradient (ICML)"
     cost: ClassVar[str] = "1 upper_grad, 20*Q+1 lower_value, 20*Q+1 lower_grad_y, N+2 lower_hvp, 1 lower_jvp"
     storage: ClassVar[str] = "2*memory vectors of n numbers"
 
@@ -236,11 +236,11 @@ class HOAG(DeterministicSolver):
         x = state.x
         eps = max(self.tolerance_at(state.nit), UNITS * float(np.finfo(view.dtype).eps))
         start = Point(view, x, state.y)
-        eps_y = eps * max(state.scales.lower_grad, start.grad_norm)
+        eps_y = _finite(eps * max(state.scales.lower_grad, start.grad_norm))
         found = LBFGS(self.n_lower_steps, eps_y, self.memory).minimize(view, x, start, state.memory.get("pairs", ()))
         point = found.point
         grad_1, grad_2 = view.upper_grad(x, point.y)
-        eps_u = eps * max(state.scales.upper_grad, norm(grad_2))
+        eps_u = _finite(eps * max(state.scales.upper_grad, norm(grad_2)))
         u, residual, solved = self._solve(point.model, state.u, grad_2, eps_u)
         product = point.model.jvp(u)
         error = inverse_product(found.pairs, point.grad)  # about y - y*
@@ -298,3 +298,8 @@ class HOAG(DeterministicSolver):
             lower_hvp=self.n_linear_steps + 2,
             lower_jvp=1,
         )
+
+
+def _finite(tol: float) -> float:
+    """Return a tolerance, the largest number where a diverging run has made it infinite."""
+    return min(tol, float(np.finfo(np.float64).max))

@@ -75,7 +75,9 @@ class ITD(DeterministicSolver):
 
     name: ClassVar[str] = "itd"
     description: ClassVar[str] = "reverse differentiation of N warm-started gradient steps on y (Ji et al., 2021)"
-    source: ClassVar[str] = "Ji et al., 2021, Bilevel optimization: convergence analysis and enhanced design (ICML)"
+    source: ClassVar[str] = (
+        "Ji, Yang and Liang, 2021, Bilevel Optimization: Convergence Analysis and Enhanced Design (ICML)"
+    )
     cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, Q-1 lower_hvp, Q lower_jvp"
     storage: ClassVar[str] = "Q points with their stored curvatures"
     implied: ClassVar[Mapping[str, str | int]] = {"n_lower_steps": 10}

@@ -211,7 +211,10 @@ class LancBiO(DeterministicSolver):
     description: ClassVar[str] = (
         "Q gradient steps on y, u in a Krylov space that one product extends (Gao et al., 2024)"
     )
-    source: ClassVar[str] = "Gao et al., 2024, LancBiO: dynamic Lanczos-aided bilevel optimization (arXiv:2404.03331)"
+    source: ClassVar[str] = (
+        "Gao, Yang and Yuan, 2024, LancBiO: Dynamic Lanczos-aided Bilevel Optimization via Krylov Subspace "
+        "(arXiv:2404.03331)"
+    )
     cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, 2 lower_hvp, 1 lower_jvp"
     storage: ClassVar[str] = "max_subspace_dim vectors"
 

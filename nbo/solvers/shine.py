@@ -112,7 +112,10 @@ class SHINE(DeterministicSolver):
 
     name: ClassVar[str] = "shine"
     description: ClassVar[str] = "u from the inverse Hessian of the L-BFGS steps on y (Ramzi et al., 2022)"
-    source: ClassVar[str] = "Ramzi et al., 2022, SHINE: sharing the inverse estimate from the forward pass (ICLR)"
+    source: ClassVar[str] = (
+        "Ramzi, Mannel, Bai, Starck, Ciuciu and Moreau, 2022, SHINE: SHaring the INverse Estimate from the forward "
+        "pass for bi-level optimization and implicit models (ICLR)"
+    )
     cost: ClassVar[str] = "1 upper_grad, 20*Q+1 lower_value, 20*Q+1 lower_grad_y, 1 lower_hvp, 1 lower_jvp"
     storage: ClassVar[str] = "4*memory vectors of n numbers"
     kind: ClassVar[str] = "deterministic or on batches"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_problems import LinearCase, SelfCounting
+from reference_problems import LinearCase, Required, SelfCounting
 
 import nbo
 from nbo.problem import provides
@@ -103,6 +103,8 @@ def test_what_is_handed_on():
 
 def test_an_absent_first_derivative_is_absent():
     class WithProducts(SelfCounting):
+        _absent = frozenset(["lower_grad_x"])
+
         def upper_hvp(self, x, y, v):
             return v
 
@@ -154,5 +156,5 @@ def test_bad_weights_are_named(weight, message):
 def test_bad_problems_are_named():
     with pytest.raises(TypeError, match="problem: found int; expected a BilevelProblem"):
         AggregatedProblem(3, 0.5)
-    with pytest.raises(TypeError, match="SelfCounting does not define upper_hvp, upper_jvp, which the aggregated"):
-        AggregatedProblem(SelfCounting(ConvexToy(2)), 0.5)
+    with pytest.raises(TypeError, match="Required does not define upper_hvp, upper_jvp, which the aggregated"):
+        AggregatedProblem(Required(ConvexToy(2)), 0.5)

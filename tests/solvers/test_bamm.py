@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_problems import LinearCase, SelfCounting, logistic_data
+from reference_problems import LinearCase, Required, SelfCounting, logistic_data
 
 import nbo
 from nbo.aggregation import aggregation_at
@@ -269,7 +269,7 @@ def test_steepest_descent_that_overflows_diverges(problem):
 
 @pytest.mark.parametrize("solver", METHODS)
 def test_a_problem_without_second_derivatives_of_f_is_refused(problem, solver):
-    counting = SelfCounting(problem)
+    counting = Required(problem)
     with pytest.raises(TypeError, match="does not define upper_hvp, upper_jvp, which method 'bamm"):
         nbo.minimize(counting, np.zeros(3), method=solver(**STEPS))
     assert counting.seen() == nbo.OracleCounts()
