@@ -78,18 +78,23 @@ class Case:
 def deterministic_cases():
     """Given and own steps, T, both types, and stops on and off the grid of evaluations, before and at its first row."""
     for method in DETERMINISTIC:
-        for given in (fixed_options(method, 0.05, 0.5), {}):
+        own = {} if REGISTRY[method].chooses_step else {"step_size": 0.05}
+        for given in (fixed_options(method, 0.05, 0.5), own):
             yield Case("quadratic", method, {**given, "eval_every": 3}, 0, 5)
             yield Case("quadratic", method, given, 1, 2)
             yield Case("quadratic", method, {**given, "eval_every": 3}, 7, 14)
             yield Case("plain", method, {**given, "eval_every": 5}, 30, 60)
             yield Case("plain32", method, given, 6, 12)
-        yield Case("quadratic", method, {}, 8, 2000, tol=1e-3)  # converges in between
+        if REGISTRY[method].chooses_step:
+            yield Case("quadratic", method, {}, 8, 2000, tol=1e-3)  # converges in between
         if "n_inner" in OPTIONS[method]:
             for T in (0, 2):
-                yield Case("plain", method, {"n_inner": T, "eval_every": 4}, 13, 26)
-        if "variant" in OPTIONS[method]:
-            yield Case("plain", method, {"variant": "newton-point", "eval_every": 2}, 9, 18)
+                yield Case("plain", method, {**own, "n_inner": T, "eval_every": 4}, 13, 26)
+        for name, value in (("variant", "newton-point"), ("adjoint_step", "steepest-descent"), ("warm_start", False)):
+            if name in OPTIONS[method]:
+                yield Case("plain", method, {**own, name: value, "eval_every": 2}, 9, 18)
+    for options in ({}, {"keep_pairs": True, "opa_every": 2, "refinement": 1}):
+        yield Case("plain", "shine", {"step_size": 0.05, "batch_size": 8, "eval_every": 4, **options}, 13, 26)
 
 
 def variants(method):

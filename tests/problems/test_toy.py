@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_problems import DETERMINISTIC
+from reference_problems import CHOOSING
 
 import nbo
 from nbo.linear_solvers import CurvatureError
@@ -98,7 +98,7 @@ def test_trajectories_of_an_independent_implementation(repository, name, n_inner
                 np.testing.assert_allclose(value, expected[part], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("method", DETERMINISTIC)
+@pytest.mark.parametrize("method", CHOOSING)
 @pytest.mark.parametrize("seed", [None, 0])
 def test_no_method_for_strongly_convex_lower_levels_claims_success(method, seed):
     problem = ConvexToy(4)

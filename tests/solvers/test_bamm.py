@@ -225,6 +225,14 @@ def test_an_estimated_inner_step_is_renewed_when_the_curvature_grows(solver):
     np.testing.assert_allclose(steep.lower_grad_y(result.x, result.y) * 0.7 + 0.03 * result.y, 0, atol=1e-6)
 
 
+def test_steepest_descent_does_not_make_the_inner_step_suspect():
+    """It may enlarge the residual of u, which says nothing about rho: no estimate comes after the first iterations."""
+    problem, x0 = LinearCase("binary").problem, np.full(4, -3.0)
+    method = BAMM(step_size=0.1, aggregation=0.01, adjoint_step="steepest-descent", eval_every=100)
+    early, late = (nbo.minimize(problem, x0, method=method, tol=0, max_iter=k).counts for k in (60, 300))
+    assert late.lower_hvp - early.lower_hvp == 240 * 2
+
+
 # --- guards
 
 

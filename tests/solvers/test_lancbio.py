@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from reference_problems import LinearCase, Overriding, SelfCounting, logistic_data
 
 import nbo
+from nbo.feasible_sets import Box
 from nbo.linear_solvers import CurvatureError
 from nbo.oracles import CountedProblem
 from nbo.solvers import REGISTRY
 from nbo.solvers.driver import State
-from nbo.solvers.lancbio import LancBiO, restarted
+from nbo.solvers.lancbio import LancBiO, SlowBasis, restarted
+from nbo.upper_steps import iterations_at_rest
 
 STEPS = {"step_size": 0.01, "inner_step_size": 0.5}
 
@@ -142,22 +144,40 @@ def test_reaches_a_stationary_point_of_a_nonquadratic_problem(curved, m):
 
 
 def test_only_an_exact_residual_ends_a_run(curved):
-    """A basis of another Hessian estimates a residual of zero, which is none; the next iteration finds out."""
+    """A basis of another Hessian, 3 I, finds nothing left to do at u = b/3; the next iteration finds out."""
     view, x = CountedProblem(curved), np.array([0.3, -0.2])
     y, b = curved.y_star(x), curved.upper_grad(x, curved.y_star(x))[1]
-    wrong = 3 * np.eye(3)
-    stale = restarted(lambda V: V @ wrong, np.zeros(3), b).extended(lambda V: V @ wrong)
-    stale = stale._replace(following=np.eye(3)[0])
+    first = b / np.linalg.norm(b)
+    across = np.linalg.svd(first[None])[2][1]  # orthogonal to b, so that its product changes nothing
+    stale = SlowBasis(np.zeros(3), np.zeros(3), first[None], np.array([3.0]), np.array([0.0]), across)
     method = LancBiO(step_size=1e-12, inner_step_size=0.1, subspace_dim=3)
-    start = State(7, x, y, np.zeros(3), norms=(1.0, 1.0, 1.0), memory={"basis": stale})
-    first = method.step(view, start, lambda point: point, tol=10.0)
-    assert not first.converged and max(first.norms) <= 10.0
-    assert not np.allclose(hessian(curved, x, first.y) @ first.u, b, atol=1e-3)
+    start = State(7, x, y, b / 3, norms=(9.0, 9.0, 9.0), memory={"basis": stale})
+    misled = method.step(view, start, lambda point: point, tol=2.0)
+    np.testing.assert_allclose(misled.u, b / 3, atol=1e-14)
+    assert misled.norms[2] < 1e-13 and max(misled.norms) <= 2.0 and not misled.converged
     before = view.counts.lower_hvp
-    second = method.step(view, first, lambda point: point, tol=10.0)
-    assert view.counts.lower_hvp == before + 2 and len(second.memory["basis"].vectors) == 1
-    true = np.linalg.norm(hessian(curved, x, second.y) @ second.u - curved.upper_grad(x, second.y)[1])
-    assert second.norms[2] == pytest.approx(true, rel=1e-12)
+    found = method.step(view, misled, lambda point: point, tol=2.0)
+    assert view.counts.lower_hvp == before + 2 and len(found.memory["basis"].vectors) == 1
+    true = np.linalg.norm(hessian(curved, x, found.y) @ found.u - curved.upper_grad(x, found.y)[1])
+    assert found.norms[2] == pytest.approx(true, rel=1e-12) and true > 1e-3
+
+
+def test_a_move_of_the_adaptive_rule_restarts(problem):
+    """It is not slow, and going back restores u."""
+    method, view, everywhere = (
+        LancBiO(subspace_dim=5),
+        CountedProblem(problem),
+        Box(np.full(3, -np.inf), np.full(3, np.inf)),
+    )
+    state, moves = State(0, np.zeros(3), np.zeros(5), np.zeros(5)), 0
+    for _ in range(60):
+        moved, x = state.nit > 0 and iterations_at_rest(state.memory) == 0, state.x
+        state = method.step(view, state, everywhere, 0.0)
+        if moved:
+            assert len(state.memory["basis"].vectors) == 1
+            np.testing.assert_array_equal(state.memory["basis"].product, problem.H @ state.memory["basis"].start)
+        moves += not np.array_equal(x, state.x)
+    assert moves > 3
 
 
 # --- guards
