@@ -99,13 +99,14 @@ class Contest(NamedTuple):
 GAP, ERROR = 1e-2, 0.14
 
 _HEADING = """\
-{methods} methods to a common target, with default options and minibatches of 64 (SHINE's are 256). A method that
-needs step sizes tries {pairs} pairs of a smaller grid than the paper's, {first:g} s each; the best {finalists} of them that
-do not diverge start anew, for at most {longest:g} s, and the one that is at the target first is shown, or that comes
-nearest. A method that finds its steps runs once, as long. Seconds are solver time, without compilation and evaluation,
-with one thread for BLAS. Samples are summed over all oracles, a product with H like a gradient; a pass is the samples
-of both levels once. It is one start and one seed. A method that misses the target may have a bias, stop at another
-local minimum, or want other steps: the table shows what comes of little tuning, and ranks nothing that is close."""
+{methods} methods to a common target, with default options and minibatches of 64 (SHINE's are 256). A method
+that needs step sizes tries {pairs} pairs of a smaller grid than the paper's, {first:g} s each; the best
+{finalists} of them that do not diverge start anew, for at most {longest:g} s, and the one that is at the target
+first is shown, or that comes nearest. A method that finds its steps runs once, as long. Seconds are solver
+time, without compilation and evaluation, with one thread for BLAS. Samples are summed over all oracles, a
+product with H like a gradient; a pass is the samples of both levels once. It is one start and one seed. A
+method that misses the target may have a bias, stop at another local minimum, or want other steps: the table
+shows what comes of little tuning, and ranks nothing that is close."""
 
 
 def run(*, quick: bool = False) -> None:
