@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from reference_problems import PlainLogistic, SampledQuadratic, logistic_data
 
+import nbo
 from nbo.coordinates import Dense, Room
 from nbo.gradient_estimators import PAGE, SAGA, SGD, STORM, Point, estimate, new_point
 from nbo.minibatches import Kernels, Oracles, SharedOracles, components, empty_components, full_components
@@ -346,3 +348,22 @@ def test_room_in_the_space_of_x_follows_what_is_reached():
     point, parts = new_point(np.ones(9), np.ones(2), np.ones(2), Room(3, 0)), empty_components(Room(3, 0), 2, float)
     assert (point.x.shape, point.x_left.shape, point.average.shape, point.d_x.shape) == ((9,), (9,), (9,), (3,))
     assert (parts.jvp.shape, parts.upper_x.shape, parts.lower.shape) == ((3,), (0,), (2, 2))
+
+
+def test_an_iteration_of_saga_does_not_copy_its_table():
+    """Public code copies the whole of it; here an iteration allocates a few vectors, whatever the number of rows."""
+    problem = PlainLogistic(*logistic_data(2000, 400, 50))
+    solver = REGISTRY["saba"](step_size=0.01, inner_step_size=0.1, batch_size=2, initialization="zero")
+    table, passing = 1000 * 50 * 8, []  # bytes of the smallest of its parts, and what comes and goes
+
+    def watched(intermediate_result):
+        now, peak = tracemalloc.get_traced_memory()
+        passing.append(peak - now)
+        tracemalloc.reset_peak()
+
+    tracemalloc.start()
+    try:
+        nbo.minimize(problem, np.full(50, -1.0), method=solver, max_iter=40, random_state=0, callback=watched)
+    finally:
+        tracemalloc.stop()
+    assert len(passing) == 20 and max(passing[1:]) < 0.2 * table
