@@ -70,7 +70,7 @@ class ITD(DeterministicSolver):
         10 iterations: where x has waited that long under the adaptive rule, or where the terms that are missing in u
         may change d_x by a tenth, |J u| |a|/|grad_2 f| > |x - project(x - d_x)|/10.
     warm_start : bool
-        Whether y_0 is the last y_N (paper, Algorithm 2); else it is the first y of the run.
+        Whether y_0 is the last y_N (benchmark-derived); else it is the first y of the run.
     """
 
     name: ClassVar[str] = "itd"

@@ -93,12 +93,11 @@ class SHINE(DeterministicSolver):
     inverse : {"lbfgs", "identity"}
         What approximates H^{-1} in u; the identity is the Jacobian-free method.
     refinement : int
-        Steps of conjugate gradients on H u = grad_2 f from that u; 0 (paper, Section 2: an option).
+        Steps of conjugate gradients on H u = grad_2 f from that u; 0 (an option of the paper).
     opa_every : int, optional
-        Outer-problem awareness (paper, Section 2.2): after every so many L-BFGS iterations an extra secant pair
-        s = t B grad_2 f, r = grad_2 g(x, y + s) - grad_2 g(x, y), with |s| the length of the last step. None by
-        default. The paper also has the direction of the derivative in one hyperparameter; grad_2 f does for any
-        number of them.
+        Outer-problem awareness: after every so many L-BFGS iterations an extra secant pair s = t B grad_2 f,
+        r = grad_2 g(x, y + s) - grad_2 g(x, y), with |s| the length of the last step. None by default. The direction
+        and the length are unverified at the original source.
     keep_pairs : bool, optional
         Whether the pairs of an iteration are kept for the next one. Left out, with all samples, as H moves slowly, and
         not on minibatches, where each has another H (choices of this library).
