@@ -357,6 +357,10 @@ def _list_methods() -> None:
         print(f"{name:<16} {info.kind:<{width}}  {info}{order}{needs}")
 
 
+def _in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""
+
+
 def _show_method(info: nbo.MethodInfo) -> None:
     """Print what there is to know about a method, and its options."""
     from nbo.solvers.costs import COST_SYMBOLS
@@ -366,7 +370,7 @@ def _show_method(info: nbo.MethodInfo) -> None:
         "source": info.source,
         "kind": info.kind,
         "oracles": ", ".join(info.oracles) + (" (first order)" if info.first_order else ""),
-        "cost": f"{info.cost} an iteration; {', '.join([*symbols, 'n = dim_y'])}",
+        "cost": f"{info.cost} an iteration{_in_brackets(info.cost_note)}; {', '.join([*symbols, 'n = dim_y'])}",
         "memory": info.storage or "a few vectors",
         "step": "found where step_size is left out" if info.solver.chooses_step else "step_size has to be given",
     }

@@ -66,6 +66,11 @@ class MethodInfo:
         return self.solver.cost
 
     @property
+    def cost_note(self) -> str:
+        """When that is an upper bound, and what some iterations cost instead; empty where there is nothing to say."""
+        return self.solver.cost_note
+
+    @property
     def storage(self) -> str:
         """The numbers that it keeps besides a few vectors; empty where there are none."""
         return self.solver.storage

@@ -20,12 +20,12 @@ from nbo.upper_steps import ROUNDING
 
 Array = npt.NDArray[Any]
 
-#: The most points that one line search evaluates.
-TRIALS = 20
+#: The most points that an iteration evaluates, and the most of one search for a step length.
+TRIALS, SEARCH = 30, 10
 #: The strong Wolfe conditions: the part of the slope that the decrease reaches, and that the new slope falls below
 #: (Nocedal and Wright, 2006, Numerical Optimization, Section 3.1, for quasi-Newton methods).
 DECREASE, SLOPE = 1e-4, 0.9
-#: A line search all of whose trials were too long starts again with so much shorter ones.
+#: A search all of whose trials were too long is followed by one with so much shorter ones.
 SHORTER = 2.0**-10
 #: So many steps below rounding that reach no smaller gradient end a minimisation.
 PATIENCE = 30
@@ -221,12 +221,13 @@ class _TooLongError(Exception):
 
 
 class _Trials:
-    """The trial points of a line search: each is evaluated once, and at most `TRIALS` of them."""
+    """The trial points of an iteration: each is evaluated once, and at most `TRIALS` of them."""
 
     def __init__(self, view: CountedProblem, x: Array, start: Point) -> None:
         self._view, self._x, self.start = view, x, start
         self._points = {start.y.tobytes(): start}
         self._values = {start.y.tobytes(): start.value}
+        self._limit = SEARCH
 
     @property
     def exhausted(self) -> bool:
@@ -238,7 +239,7 @@ class _Trials:
         y = y.astype(self._view.dtype, copy=False)
         key = y.tobytes()
         if key not in self._points:
-            if self.exhausted:
+            if self.exhausted or len(self._points) > self._limit:
                 raise _TooLongError
             self._points[key] = Point(self._view, self._x, y)
         return self._points[key]
@@ -266,6 +267,7 @@ class _Trials:
         from scipy.optimize import line_search
 
         start, alpha = self.start, None
+        self._limit = len(self._points) - 1 + SEARCH
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # that it has failed is told by its result
             with contextlib.suppress(_TooLongError):

@@ -38,6 +38,8 @@ def validate_schedule(name: str, schedule: Any) -> None:
     _require_object(name, schedule, "PowerDecay(0.1)")
     if not callable(schedule):
         real(name, schedule, positive=True)
+    elif type(schedule) is PowerRise:  # compiled loops compute it without a check
+        step_at(name, schedule, 0)
 
 
 def step_at(name: str, schedule: Schedule, k: int) -> float:

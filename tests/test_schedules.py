@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nbo.schedules import (
     PowerDecay,
+    PowerRise,
     power,
     step_at,
     validate_schedule,
@@ -134,3 +135,23 @@ def test_a_decaying_weight_is_checked_too():
     validate_weight("momentum", PowerDecay(1.0, 0.5))
     with pytest.raises(ValueError, match=r"momentum.*: found 1\.2"):
         validate_weight("momentum", PowerDecay(1.2, 0.5))
+
+
+@given(st.floats(0, 1), st.floats(0, 3), st.integers(0, 10**9))
+def test_power_rise(scale, exponent, k):
+    schedule = PowerRise(scale, exponent)
+    assert schedule(k) == pytest.approx(1 - scale * math.exp(-exponent * math.log(k + 1)), abs=1e-12)
+    assert 0 <= schedule(k) <= 1
+    values = values_between("momentum", schedule, 5, 9, weight_at)
+    assert values.table.size == 0 and value(values, k, 5) == schedule(k)
+    assert pickle.loads(pickle.dumps(schedule)) == schedule
+    validate_weight("momentum", schedule)
+
+
+def test_a_rise_from_zero_is_no_step():
+    with pytest.raises(ValueError, match=r"step_size \(the schedule at k = 0\): found 0.0; expected a positive number"):
+        validate_schedule("step_size", PowerRise(1.0, 0.5))
+    validate_schedule("step_size", PowerRise(0.9, 0.5))
+    for scale in (-0.1, 1.1, np.nan, "1"):
+        with pytest.raises((TypeError, ValueError), match="scale: found"):
+            PowerRise(scale)

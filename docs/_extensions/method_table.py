@@ -37,12 +37,20 @@ def row(info: nbo.MethodInfo) -> list[str]:
         f"``{info.name}``",
         info.kind,
         ", ".join(f"``{oracle}``" for oracle in info.oracles) + order,
-        "found" if info.solver.chooses_step else "given",
+        upper_step(info),
         inner_step(info),
         info.storage or "a few vectors",
-        ", ".join(f"``{term}``" for term in re.split(r", (?![^()]*\))", info.cost)),
+        ", ".join(f"``{term}``" for term in re.split(r", (?![^()]*\))", info.cost))
+        + (f"; {info.cost_note}" if info.cost_note else ""),
         SOURCE.fullmatch(info.source)["authors"],
     ]
+
+
+def upper_step(info: nbo.MethodInfo) -> str:
+    """Return whether the upper step has to be given."""
+    if not info.solver.chooses_step:
+        return "given"
+    return "found" if info.kind == "deterministic" else "found over all samples, else given"
 
 
 def inner_step(info: nbo.MethodInfo) -> str:

@@ -45,6 +45,7 @@ class AggregatedNewtonSolver(GradientNewtonSolver):
 
     needs: ClassVar[tuple[str, ...]] = ("upper_hvp", "upper_jvp")
     chooses_step: ClassVar[bool] = False
+    starts_anew: ClassVar[bool] = False
     aggregation: Schedule = AGGREGATION
 
     def __post_init__(self) -> None:

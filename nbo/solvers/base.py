@@ -59,6 +59,8 @@ class Solver(abc.ABC):
     cost : str
         The oracle calls of one iteration with given step sizes and default options but for numbers of steps, such as
         ``"1 lower_grad_y, 2*T+1 lower_hvp"``, in the symbols of `nbo.solvers.costs.COST_SYMBOLS`.
+    cost_note : str
+        What is to be said about that: when it is an upper bound, and what some iterations cost instead.
     implied : mapping
         Numbers of steps that are left out as None: option -> the number in its place, or the option that has it.
     storage : str
@@ -69,6 +71,8 @@ class Solver(abc.ABC):
         Oracles that every problem has and the method never calls.
     chooses_step : bool
         Whether it finds a step size of its own where none is given.
+    starts_anew : bool
+        Whether a run may as well go on from x, y and u alone; not where the problem that it solves changes with k.
     """
 
     name: ClassVar[str]
@@ -76,11 +80,13 @@ class Solver(abc.ABC):
     kind: ClassVar[str]
     source: ClassVar[str]
     cost: ClassVar[str]
+    cost_note: ClassVar[str] = ""
     implied: ClassVar[Mapping[str, int | str]] = {}
     storage: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
     spares: ClassVar[tuple[str, ...]] = ()
     chooses_step: ClassVar[bool] = True
+    starts_anew: ClassVar[bool] = True
 
     step_size: Schedule | None = None
 

@@ -24,7 +24,7 @@ class BSA(ALSET):
     inner_step_size : float or callable, optional
         rho, for y; left out, 1/(2 L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
-        The size of every batch; 64 (benchmark-derived) by default, capped at the number of samples.
+        The size of every batch; 64 (paper of NBO, appendix C.2) by default, capped at the number of samples.
     batch_sizes : dict, optional
         Sizes of single batches, "B1" (Hessians of the series), "B2" (grad_2 g), "B3" (grad f) and "B4" (Jacobian);
         they override `batch_size`.
@@ -37,7 +37,7 @@ class BSA(ALSET):
     linear_step_size : float or callable, optional
         eta; left out, the first rho (benchmark-derived: one step for both).
     n_lower_steps : int
-        Q; 10 (benchmark-derived).
+        Q; 10 (paper of NBO, appendix C.2, for double loops).
     n_linear_steps : int
         N; 10 (benchmark-derived).
     truncation : {"drawn", "sum"}

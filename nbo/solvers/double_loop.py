@@ -224,6 +224,7 @@ class AmIGOCG(DoubleLoop):
     description: ClassVar[str] = "Q gradient steps on y, then N warm-started CG steps on u (Arbel and Mairal, 2022)"
     source: ClassVar[str] = AMIGO_PAPER
     cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, N+1 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = "at most"
     n_lower_steps: int = 10
     n_linear_steps: int = 10
 
@@ -273,6 +274,7 @@ class AIDBiO(AmIGOCG):
         "Ji, Yang and Liang, 2021, Bilevel Optimization: Convergence Analysis and Enhanced Design (ICML)"
     )
     cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, N+1 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = "at most"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

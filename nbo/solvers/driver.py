@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 NORMS = (np.nan, np.nan, np.nan)
-GOING_ON = "from x0=res.x, y0=res.y, u0=res.u, or exactly by res.save and nbo.resume"
+EXACTLY = "by res.save and nbo.resume"
+GOING_ON = f"from x0=res.x, y0=res.y, u0=res.u, or exactly {EXACTLY}"
 NO_SCALES = Scales()
 
 
@@ -330,7 +331,8 @@ class Run:
 
     def _further(self, limit: str) -> str:
         """Say what to do after a limit."""
-        return f"{self._beyond_rounding()}{self._grown()}raise {limit}, or go on {GOING_ON}"
+        how = GOING_ON if self.origin.solver.starts_anew else EXACTLY
+        return f"{self._beyond_rounding()}{self._grown()}raise {limit}, or go on {how}"
 
     def _beyond_rounding(self) -> str:
         """Say that the residuals of y and u have reached the rounding floor above the tolerance."""

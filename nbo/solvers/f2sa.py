@@ -19,7 +19,7 @@ from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B1, B2, B3, B4, Stream, draw
 from nbo.schedules import LoopValues, value
-from nbo.solvers.stochastic import StochasticSolver
+from nbo.solvers.stochastic import MOST_STEPS, StochasticSolver
 
 Array = npt.NDArray[Any]
 
@@ -133,8 +133,9 @@ class F2SA(StochasticSolver):
     hypergradient by O(1/lam). Costs 2 Q lower_grad_y, Q + 1 upper_grad and 2 lower_grad_x an iteration, on minibatches;
     with ``batch_size="full"`` it is the deterministic method.
 
-    There is no u: in the result z stands in its place, which always starts as y0; lam (z - y) tends to H^{-1} grad_2 f.
-    The history's ``lower_grad_norm`` is |grad_2 g(x, z)|, its ``adjoint_residual`` |grad_2 f + lam grad_2 g(x, y)|.
+    There is no u: in the result z stands in its place, and u0 is not used, since z always starts as y0. lam (z - y)
+    tends to H^{-1} grad_2 f, where lam = multiplier + (nit - 1) multiplier_increment is that of the last iteration. The
+    history's ``lower_grad_norm`` is |grad_2 g(x, z)|, its ``adjoint_residual`` |grad_2 f + lam grad_2 g(x, y)|.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ class F2SA(StochasticSolver):
         rho, for y and z; left out, 1/(2 L) with L the largest curvature of batches of g, by
         differences of gradients (counted), 2 replaced by 2 + 1/multiplier for the part of f.
     batch_size : int or "full", optional
-        The size of every batch; 64 (benchmark-derived) by default, capped at the number of samples.
+        The size of every batch; 64 (paper of NBO, appendix C.2) by default, capped at the number of samples.
     batch_sizes : dict, optional
         Sizes of single batches, "B2" (grad_2 g), "B3" (grad f), "B4" (grad_1 g) and, without `share_batches`,
         "B1" (grad_2 g at z); they override `batch_size`.
@@ -174,6 +175,7 @@ class F2SA(StochasticSolver):
     storage: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ("lower_grad_x",)
     spares: ClassVar[tuple[str, ...]] = ("lower_hvp", "lower_jvp")
+    starts_anew: ClassVar[bool] = False
 
     n_lower_steps: int = 10
     multiplier: float = 1.0
@@ -181,7 +183,7 @@ class F2SA(StochasticSolver):
     share_batches: bool = True
 
     def __post_init__(self) -> None:
-        integer("n_lower_steps", self.n_lower_steps, minimum=1)
+        integer("n_lower_steps", self.n_lower_steps, minimum=1, maximum=MOST_STEPS)
         real("multiplier", self.multiplier, positive=True)
         real("multiplier_increment", self.multiplier_increment, minimum=0.0)
         flag("share_batches", self.share_batches)

@@ -36,7 +36,7 @@ class FSLA(MomentumNewton):
     inner_step_size : float or callable, optional
         rho, for y and u; left out, 1/(2 L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
-        The size of every batch; 64 (benchmark-derived) by default, capped at the number of samples.
+        The size of every batch; 64 (paper of NBO, appendix C.2) by default, capped at the number of samples.
     batch_sizes : dict, optional
         Sizes of single batches, "B2" (lower) and "B3" (upper); with `share_batches=False` also "B1" (Hessian) and
         "B4" (Jacobian); they override `batch_size`.
@@ -47,7 +47,8 @@ class FSLA(MomentumNewton):
     eval_seconds : float, optional
         Seconds of solver time after which f is evaluated besides.
     share_batches : bool
-        Whether one lower batch ("B2") serves D_y, H u and J u; True by default, as of `nbo.SOBA`.
+        Whether one lower batch ("B2") serves D_y, H u and J u; True by default, as of `nbo.SOBA`
+        (benchmark-derived).
     momentum : float or callable
         beta, in [0, 1], or a schedule k -> beta; 0.9 (a practical value).
     """
@@ -58,6 +59,7 @@ class FSLA(MomentumNewton):
         "Li, Gu and Huang, 2022, A Fully Single Loop Algorithm for Bilevel Optimization without Hessian Inverse (AAAI)"
     )
     cost: ClassVar[str] = "2 upper_grad, 1 lower_grad_y, 1 lower_hvp, 2 lower_jvp"
+    cost_note: ClassVar[str] = "1 of each in the first"
 
     share_batches: bool = True
 

@@ -160,7 +160,7 @@ class HOAG(DeterministicSolver):
     residuals that the result shows are those at the y and u of d_x; the second one is computed anew after conjugate
     gradients. A run cannot converge before eps_k has fallen far enough: from 0.01 to 1e-5 by 0.9^k in 66 iterations.
 
-    Costs per iteration at most: 1 upper_grad, 20 Q + 1 lower_value, 20 Q + 1 lower_grad_y, N + 2 lower_hvp,
+    Costs per iteration at most: 1 upper_grad, 30 Q + 1 lower_value, 30 Q + 1 lower_grad_y, N + 2 lower_hvp,
     1 lower_jvp; how many it takes depends on eps_k, usually one of each a step of L-BFGS, and without any step
     1 lower_grad_y, 1 lower_hvp and no lower_value.
 
@@ -187,7 +187,8 @@ class HOAG(DeterministicSolver):
     name: ClassVar[str] = "hoag"
     description: ClassVar[str] = "L-BFGS on y and CG on u to a shrinking tolerance (Pedregosa, 2016)"
     source: ClassVar[str] = "Pedregosa, 2016, Hyperparameter Optimization with Approximate Gradient (ICML)"
-    cost: ClassVar[str] = "1 upper_grad, 20*Q+1 lower_value, 20*Q+1 lower_grad_y, N+2 lower_hvp, 1 lower_jvp"
+    cost: ClassVar[str] = "1 upper_grad, 30*Q+1 lower_value, 30*Q+1 lower_grad_y, N+2 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = "at most; usually 1 lower_value and 1 lower_grad_y for a step of L-BFGS"
     storage: ClassVar[str] = "2*memory vectors of n numbers"
 
     tolerance: float = 0.01

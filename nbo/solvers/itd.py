@@ -41,20 +41,20 @@ class _Reverse(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ITD(DeterministicSolver):
-    """ITD (Ji et al., 2021): differentiate N gradient steps on y, by a pass back through them.
+    """ITD (Ji et al., 2021): differentiate Q gradient steps on y, by a pass back through them.
 
-    y_{k+1} = y_k - eta grad_2 g(x, y_k) for k < N, from the y_N of the iteration before. Then a = grad_2 f(x, y_N),
-    G = grad_1 f(x, y_N), and for k = N-1, ..., 0: G <- G - eta J(y_k) a, a <- (I - eta H(y_k)) a. Last
+    y_{k+1} = y_k - eta grad_2 g(x, y_k) for k < Q, from the y_Q of the iteration before. Then a = grad_2 f(x, y_Q),
+    G = grad_1 f(x, y_Q), and for k = Q-1, ..., 0: G <- G - eta J(y_k) a, a <- (I - eta H(y_k)) a. Last
     x <- x - alpha G.
 
-    The u that is reported is eta times the sum of the a's: at y_0 = y* it is the Neumann sum of N terms,
-    (I - (I - eta H)^N) H^{-1} grad_2 f. Hence the bias: the method goes to a point where d_x with that u is zero, not
-    to a stationary point of Phi. In a mode of curvature h the part (1 - eta h)^N of u is missing; `adjoint_residual`,
-    the norm of the last a that is computed, shows it and is no smaller for more iterations. A given N that is too
-    small for the tolerance thus ends at the iteration limit. An N that is left out grows until the bias is small.
+    The u that is reported is eta times the sum of the a's: at y_0 = y* it is the Neumann sum of Q terms,
+    (I - (I - eta H)^Q) H^{-1} grad_2 f. Hence the bias: the method goes to a point where d_x with that u is zero, not
+    to a stationary point of Phi. In a mode of curvature h the part (1 - eta h)^Q of u is missing; `adjoint_residual`,
+    the norm of the last a that is computed, shows it and is no smaller for more iterations. A given Q that is too
+    small for the tolerance thus ends at the iteration limit. An Q that is left out grows until the bias is small.
 
-    Costs per iteration: 1 upper_grad, N lower_grad_y, N - 1 lower_hvp (a is not needed beyond k = 0), N lower_jvp;
-    it keeps the N points and the curvatures that a problem stores at each.
+    Costs per iteration: 1 upper_grad, Q lower_grad_y, Q - 1 lower_hvp (a is not needed beyond k = 0), Q lower_jvp;
+    it keeps the Q points and the curvatures that a problem stores at each.
 
     Parameters
     ----------
@@ -66,11 +66,11 @@ class ITD(DeterministicSolver):
         eta; left out, 1/lambda_max(H) by 8 Lanczos steps (counted), renewed at most every 10 iterations, and halved
         where |grad_2 g| grows along the steps (they are then taken anew).
     n_lower_steps : int, optional
-        N. Left out, 10 (benchmark-derived), doubled up to 1280 (a practical value, for the memory), at most every
+        Q. Left out, 10 (benchmark-derived), doubled up to 1280 (a practical value, for the memory), at most every
         10 iterations: where x has waited that long under the adaptive rule, or where the terms that are missing in u
         may change d_x by a tenth, |J u| |a|/|grad_2 f| > |x - project(x - d_x)|/10.
     warm_start : bool
-        Whether y_0 is the last y_N (benchmark-derived); else it is the first y of the run.
+        Whether y_0 is the last y_Q (benchmark-derived); else it is the first y of the run.
     """
 
     name: ClassVar[str] = "itd"
@@ -186,7 +186,7 @@ class ITD(DeterministicSolver):
         Returns
         -------
         OracleCounts
-            1 upper_grad, N lower_grad_y, N - 1 lower_hvp and N lower_jvp; for N = 10 where it is left out.
+            1 upper_grad, Q lower_grad_y, Q - 1 lower_hvp and Q lower_jvp; for Q = 10 where it is left out.
         """
         N = self.FIRST if self.n_lower_steps is None else self.n_lower_steps
         return OracleCounts(upper_grad=1, lower_grad_y=N, lower_hvp=N - 1, lower_jvp=N)

@@ -163,10 +163,10 @@ class LancBiO(DeterministicSolver):
     In this order, each at the newest values:
 
     - y: Q gradient steps y <- y - rho grad_2 g(x, y);
-    - at a restart, with b = grad_2 f(x, y): ubar <- u, w <- H ubar, q <- (b - w)/|b - w|, Q and Tri empty;
-    - one Lanczos step with H = nabla_22^2 g(x, y): q joins Q, q'H q and the next beta join Tri, and
-      the next q is H q made orthogonal to Q and normalised;
-    - u <- ubar + Q Tri^{-1} Q'(b - w), with the b of this iteration and the w of the restart;
+    - at a restart, with b = grad_2 f(x, y): ubar <- u, w <- H ubar, q <- (b - w)/|b - w|, V and Tri empty;
+    - one Lanczos step with H = nabla_22^2 g(x, y): q joins V, q'H q and the next beta join Tri, and
+      the next q is H q made orthogonal to V and normalised;
+    - u <- ubar + V Tri^{-1} V'(b - w), with the b of this iteration and the w of the restart;
     - x <- x - alpha (grad_1 f - J u).
 
     A restart comes after m iterations, and before that when the space is invariant, when Tri is not positive definite
@@ -216,7 +216,8 @@ class LancBiO(DeterministicSolver):
         "(arXiv:2404.03331)"
     )
     cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, 2 lower_hvp, 1 lower_jvp"
-    storage: ClassVar[str] = "max_subspace_dim vectors"
+    cost_note: ClassVar[str] = "with a restart; else 1 lower_hvp"
+    storage: ClassVar[str] = "max_subspace_dim + 3 vectors of n numbers"
 
     inner_step_size: Schedule | None = None
     n_lower_steps: int = 5

@@ -447,6 +447,7 @@ class NBOCG(KrylovNewtonSolver):
     name: ClassVar[str] = "nbo-cg"
     description: ClassVar[str] = "Newton directions by T+1 conjugate gradient steps (paper, Remarks 2.1 and 3.4)"
     cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*(T+1)+1 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = "at most"
     solver_class: ClassVar[type[Any]] = ConjugateGradient
 
 
@@ -472,6 +473,7 @@ class NBOLanczos(KrylovNewtonSolver):
     name: ClassVar[str] = "nbo-lanczos"
     description: ClassVar[str] = "Newton directions in Krylov subspaces of dimension T+1 (paper, Remark 2.1)"
     cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*(T+1)+1 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = "at most"
     storage: ClassVar[str] = "2 (T + 1) n numbers"
     solver_class: ClassVar[type[Any]] = LanczosSubspace
     #: Reorthogonalisation takes T^2 n operations, and the basis T n numbers.
@@ -500,6 +502,7 @@ class NBOBlockCG(KrylovNewtonSolver):
     name: ClassVar[str] = "nbo-block-cg"
     description: ClassVar[str] = "Newton directions by T+1 block CG steps, one Krylov space for both"
     cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*(T+1)+1 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = "at most"
     solver_class: ClassVar[type[Any]] = BlockConjugateGradient
 
 

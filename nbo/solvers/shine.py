@@ -73,7 +73,7 @@ class SHINE(DeterministicSolver):
     converges, where H is not too badly conditioned for such steps without a line search. Refinement and OPA reduce
     the error on minibatches. With ``inverse="identity"`` u = grad_2 f, whatever the scale of H, and the bias stays.
 
-    Costs per iteration at most: 1 upper_grad, 20 Q + 1 lower_value, 20 Q + 1 lower_grad_y, usually Q + 1 of both,
+    Costs per iteration at most: 1 upper_grad, 30 Q + 1 lower_value, 30 Q + 1 lower_grad_y, usually Q + 1 of both,
     1 lower_jvp, and with all samples 1 lower_hvp. Refinement adds `refinement` lower_hvp (and on minibatches the one
     for the first residual), OPA Q//opa_every lower_grad_y and upper_grad.
 
@@ -115,7 +115,10 @@ class SHINE(DeterministicSolver):
         "Ramzi, Mannel, Bai, Starck, Ciuciu and Moreau, 2022, SHINE: SHaring the INverse Estimate from the forward "
         "pass for bi-level optimization and implicit models (ICLR)"
     )
-    cost: ClassVar[str] = "1 upper_grad, 20*Q+1 lower_value, 20*Q+1 lower_grad_y, 1 lower_hvp, 1 lower_jvp"
+    cost: ClassVar[str] = "1 upper_grad, 30*Q+1 lower_value, 30*Q+1 lower_grad_y, 1 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = (
+        "at most; usually 1 lower_value and 1 lower_grad_y a step of L-BFGS; no lower_hvp on batches"
+    )
     storage: ClassVar[str] = "4*memory vectors of n numbers"
     kind: ClassVar[str] = "deterministic or on batches"
 

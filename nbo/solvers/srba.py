@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from nbo._validation import integer
 from nbo.sampling import Stream
+from nbo.solvers.stochastic import LONGEST_PERIOD
 from nbo.solvers.stochastic_newton import PageNewton
 
 
@@ -27,7 +28,7 @@ class SRBA(PageNewton):
     inner_step_size : float or callable, optional
         rho, for y and u; left out, 1/(2 L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
-        The size of every batch; 64 (benchmark-derived) by default, capped at the number of samples.
+        The size of every batch; 64 (paper of NBO, appendix C.2) by default, capped at the number of samples.
     batch_sizes : dict, optional
         Sizes of single batches, "B2" (lower) and "B3" (upper); with `share_batches=False` also "B1" (Hessian) and
         "B4" (Jacobian); they override `batch_size`.
@@ -38,7 +39,8 @@ class SRBA(PageNewton):
     eval_seconds : float, optional
         Seconds of solver time after which f is evaluated besides.
     share_batches : bool
-        Whether one lower batch ("B2") serves D_y, H u and J u; True by default, as of `nbo.SOBA`.
+        Whether one lower batch ("B2") serves D_y, H u and J u; True by default, as of `nbo.SOBA`
+        (benchmark-derived).
     period : int, optional
         p; the batches of an epoch of "B2" by default (a practical value: half of the samples then come from full
         iterations); 1 is the full-batch method.
@@ -51,13 +53,14 @@ class SRBA(PageNewton):
         "Risk Minimization (AISTATS)"
     )
     cost: ClassVar[str] = "2 upper_grad, 2 lower_grad_y, 2 lower_hvp, 2 lower_jvp"
+    cost_note: ClassVar[str] = "every period iterations 1 of each over all samples instead"
 
     share_batches: bool = True
     period: int | None = None
 
     def __post_init__(self) -> None:
         if self.period is not None:
-            integer("period", self.period, minimum=1)
+            integer("period", self.period, minimum=1, maximum=LONGEST_PERIOD)
         super().__post_init__()
 
     def full_iterations(self, batch: Stream) -> tuple[float, int]:

@@ -63,6 +63,9 @@ EPOCHS, EVALUATIONS = 10, 20
 #: Batches that an estimated inner step looks at by one product each, and by several where that was large, at most.
 SCREENED_BATCHES, MEASURED_BATCHES = 1024, 16
 
+#: Steps of one kind in an iteration, and iterations between two over all samples, at most: loops count in 64 bits.
+MOST_STEPS, LONGEST_PERIOD = 10**6, 10**12
+
 #: Rows that are copied for independent samples of one chunk, at most.
 INDEPENDENT_ROWS = 1 << 16
 

@@ -28,7 +28,7 @@ from nbo.problem import BilevelProblem
 from nbo.sampling import B2, Stream, draw
 from nbo.schedules import LoopValues, Schedule, step_at, validate_schedule, value
 from nbo.solvers.double_loop import AMIGO_PAPER
-from nbo.solvers.stochastic import StochasticSolver
+from nbo.solvers.stochastic import MOST_STEPS, StochasticSolver
 
 
 class DoubleLoopSettings(NamedTuple):
@@ -217,8 +217,8 @@ class NeumannDoubleLoop(StochasticDoubleLoop):
     def __post_init__(self) -> None:
         if self.linear_step_size is not None:
             validate_schedule("linear_step_size", self.linear_step_size)
-        integer("n_lower_steps", self.n_lower_steps, minimum=1)
-        integer("n_linear_steps", self.n_linear_steps, minimum=1)
+        integer("n_lower_steps", self.n_lower_steps, minimum=1, maximum=MOST_STEPS)
+        integer("n_linear_steps", self.n_linear_steps, minimum=1, maximum=MOST_STEPS)
         super().__post_init__()
 
     def numbers(self) -> tuple[int, int]:
@@ -289,9 +289,9 @@ class AmIGOSGD(StochasticDoubleLoop):
     n_linear_steps: int | None = None
 
     def __post_init__(self) -> None:
-        integer("n_lower_steps", self.n_lower_steps, minimum=1)
+        integer("n_lower_steps", self.n_lower_steps, minimum=1, maximum=MOST_STEPS)
         if self.n_linear_steps is not None:
-            integer("n_linear_steps", self.n_linear_steps, minimum=1)
+            integer("n_linear_steps", self.n_linear_steps, minimum=1, maximum=MOST_STEPS)
         super().__post_init__()
 
     def estimator(self) -> type[AdjointEstimator]:

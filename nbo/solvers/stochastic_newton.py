@@ -516,6 +516,7 @@ class NSBOSAGA(_Saga, _InnerSteps):
     name: ClassVar[str] = "nsbo-saga"
     description: ClassVar[str] = "stochastic Newton directions, SAGA estimates (paper, Section 4.4)"
     cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*T+1 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = "and an epoch of all at the start"
     storage: ClassVar[str] = "3n + 2m numbers a block of samples"
 
 
@@ -558,6 +559,7 @@ class MANSBOSAGA(_Averaged, _Saga, _InnerSteps):
     name: ClassVar[str] = "ma-nsbo-saga"
     description: ClassVar[str] = "NSBO-SAGA with a moving average of D_x (paper, Section 4.4)"
     cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 2*T+1 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = "and an epoch of all at the start"
     storage: ClassVar[str] = "3n + 2m numbers a block of samples"
 
 
@@ -597,6 +599,7 @@ class NSBOSTORM(_Storm, _InnerSteps):
     name: ClassVar[str] = "nsbo-storm"
     description: ClassVar[str] = "stochastic Newton directions, STORM estimates (paper, Remark 2.2)"
     cost: ClassVar[str] = "2 upper_grad, 2 lower_grad_y, 2*T+2 lower_hvp, 2 lower_jvp"
+    cost_note: ClassVar[str] = "as nsbo-sgd in the first"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -635,6 +638,7 @@ class NSBOPAGE(_Page, _InnerSteps):
     name: ClassVar[str] = "nsbo-page"
     description: ClassVar[str] = "stochastic Newton directions, PAGE estimates (paper, Remark 2.2)"
     cost: ClassVar[str] = "2 upper_grad, 2 lower_grad_y, 2*T+2 lower_hvp, 2 lower_jvp"
+    cost_note: ClassVar[str] = "in some iterations 1 of each over all samples instead"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -711,6 +715,7 @@ class SABA(_Saga):
     description: ClassVar[str] = "single loop, SAGA estimates (Dagreou et al., 2022); NSBO-SAGA with T = 0"
     source: ClassVar[str] = SOBA_PAPER
     cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 1 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = "and an epoch of all at the start"
     storage: ClassVar[str] = "3n + 2m numbers a block of samples"
     share_batches: bool = True
 
@@ -753,6 +758,7 @@ class MASABA(_Averaged, _Saga):
     description: ClassVar[str] = "SABA with a moving average of D_x (Chu et al., 2024)"
     source: ClassVar[str] = SPABA_PAPER
     cost: ClassVar[str] = "1 upper_grad, 1 lower_grad_y, 1 lower_hvp, 1 lower_jvp"
+    cost_note: ClassVar[str] = "and an epoch of all at the start"
     storage: ClassVar[str] = "3n + 2m numbers a block of samples"
     share_batches: bool = True
 
@@ -793,4 +799,5 @@ class SPABA(_Page):
     description: ClassVar[str] = "single loop, PAGE estimates (Chu et al., 2024)"
     source: ClassVar[str] = SPABA_PAPER
     cost: ClassVar[str] = "2 upper_grad, 2 lower_grad_y, 2 lower_hvp, 2 lower_jvp"
+    cost_note: ClassVar[str] = "in some iterations 1 of each over all samples instead"
     share_batches: bool = True

@@ -27,7 +27,7 @@ from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B2, Stream, draw
 from nbo.schedules import LoopValues, PowerRise, Schedule, validate_schedule, validate_weight, value
-from nbo.solvers.stochastic import StochasticSolver
+from nbo.solvers.stochastic import MOST_STEPS, StochasticSolver
 from nbo.solvers.stochastic_double_loop import own_linear_step
 
 Array = npt.NDArray[Any]
@@ -209,7 +209,7 @@ class RecursiveSolver(StochasticSolver):
     def __post_init__(self) -> None:
         if self.linear_step_size is not None:
             validate_schedule("linear_step_size", self.linear_step_size)
-        integer("n_linear_steps", self.n_linear_steps, minimum=1)
+        integer("n_linear_steps", self.n_linear_steps, minimum=1, maximum=MOST_STEPS)
         super().__post_init__()
 
     @abc.abstractmethod

@@ -32,7 +32,7 @@ class SUSTAIN(MomentumSolver):
     inner_step_size : float or callable, optional
         rho, for y; left out, 1/(2 L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
-        The size of every batch; 64 (benchmark-derived) by default, capped at the number of samples.
+        The size of every batch; 64 (paper of NBO, appendix C.2) by default, capped at the number of samples.
     batch_sizes : dict, optional
         Sizes of single batches, "B1" (Hessians of the series), "B2" (grad_2 g), "B3" (grad f) and "B4" (Jacobian);
         they override `batch_size`.
@@ -60,6 +60,7 @@ class SUSTAIN(MomentumSolver):
         "via Double-Momentum (NeurIPS)"
     )
     cost: ClassVar[str] = "2 upper_grad, 2 lower_grad_y, 2*(N-1) lower_hvp, 2 lower_jvp"
+    cost_note: ClassVar[str] = "at most; half of the products on average"
 
     truncation: str = "drawn"
 

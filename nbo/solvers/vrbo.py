@@ -18,6 +18,7 @@ from nbo.minibatches import Data, Oracles
 from nbo.problem import BilevelProblem
 from nbo.sampling import B2, EPOCH, Stream, Streams, make_streams
 from nbo.schedules import LoopValues, value
+from nbo.solvers.stochastic import LONGEST_PERIOD, MOST_STEPS
 from nbo.solvers.stochastic_recursion import RecursiveSolver, TwoPoints, correct_directions, two_hypergradients
 
 
@@ -128,7 +129,7 @@ class VRBO(RecursiveSolver):
     inner_step_size : float or callable, optional
         rho, for y; left out, 1/(2 L) with L the largest curvature of batches at the start (counted).
     batch_size : int or "full", optional
-        The size of every batch; 64 (benchmark-derived) by default, capped at the number of samples.
+        The size of every batch; 64 (paper of NBO, appendix C.2) by default, capped at the number of samples.
     batch_sizes : dict, optional
         Sizes of single batches, "B1" (Hessians of the series), "B2" (grad_2 g), "B3" (grad f) and "B4" (Jacobian);
         they override `batch_size`.
@@ -152,14 +153,17 @@ class VRBO(RecursiveSolver):
     description: ClassVar[str] = "double loop, SPIDER estimates, Neumann sum (Yang, Ji and Liang, 2021)"
     source: ClassVar[str] = "Yang, Ji and Liang, 2021, Provably Faster Algorithms for Bilevel Optimization (NeurIPS)"
     cost: ClassVar[str] = "2*(Q+1) upper_grad, 2*(Q+1) lower_grad_y, 2*(Q+1)*N lower_hvp, 2*(Q+1) lower_jvp"
+    cost_note: ClassVar[str] = (
+        "and every period iterations those of one hypergradient and 1 lower_grad_y over all samples"
+    )
 
     n_lower_steps: int = 3
     period: int | None = None
 
     def __post_init__(self) -> None:
-        integer("n_lower_steps", self.n_lower_steps, minimum=1)
+        integer("n_lower_steps", self.n_lower_steps, minimum=1, maximum=MOST_STEPS)
         if self.period is not None:
-            integer("period", self.period, minimum=1)
+            integer("period", self.period, minimum=1, maximum=LONGEST_PERIOD)
         super().__post_init__()
 
     def estimator(self) -> type[AdjointEstimator]:

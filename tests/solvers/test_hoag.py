@@ -221,7 +221,7 @@ def test_an_iteration_at_solved_inner_problems_costs_one_of_each(problem):
 def test_the_cost_of_an_iteration_is_reached_by_no_more_than_its_bound(problem):
     solver = HOAG(n_lower_steps=2, n_linear_steps=3, step_size=0.01)
     assert solver.cost_per_iteration(5) == nbo.OracleCounts(
-        upper_grad=1, lower_value=41, lower_grad_y=41, lower_hvp=5, lower_jvp=1
+        upper_grad=1, lower_value=61, lower_grad_y=61, lower_hvp=5, lower_jvp=1
     )
     view = CountedProblem(problem)
     solver.directions(view, started(problem, 10_000))
