@@ -165,3 +165,11 @@ def test_products_by_differences():
 def test_bad_options(option, value, message):
     with pytest.raises((TypeError, ValueError), match=message):
         record(**{option: value})
+
+
+def test_the_message_does_not_send_a_run_back_to_its_first_multiplier():
+    """From x, y and z alone a run would begin with the first multiplier; a checkpoint goes on with the next."""
+    message = record()[0].message
+    assert "go on by res.save and nbo.resume" in message and "x0=res.x" not in message
+    soba = nbo.minimize(SampledQuadratic(), X0, method="soba", max_iter=3, options={"step_size": 0.01}).message
+    assert "go on from x0=res.x, y0=res.y, u0=res.u, or exactly by res.save" in soba

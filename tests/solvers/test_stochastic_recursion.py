@@ -174,3 +174,10 @@ def test_the_default_period_of_vrbo_is_an_epoch_of_its_batches():
 def test_bad_options(method, option, value, message):
     with pytest.raises((TypeError, ValueError), match=message):
         record(method, **{option: value})
+
+
+@pytest.mark.parametrize("method", ["stocbio", "alset", "mrbo", "vrbo", "f2sa"])
+def test_numbers_beyond_the_integers_of_loops_are_refused(method):
+    for name in {"n_lower_steps", "n_linear_steps", "period"} & nbo.methods()[method].options.keys():
+        with pytest.raises(ValueError, match=f"{name}: found {10**30}; expected an integer"):
+            nbo.methods()[method].solver(step_size=0.1, **{name: 10**30})
