@@ -49,6 +49,7 @@ SETTINGS: dict[str, Settings] = {
     "fsla": Settings(decay=(0.5, 0.5)),
     "sustain": Settings(decay=(1 / 3, 1 / 3)),
     "mrbo": Settings(decay=(1 / 3, 1 / 3)),
+    "bome": Settings(cleaning={"lower_step_size": 0.1}),  # that of x is far too long for y
     "shine": Settings(options={"eval_every": 10}),  # it has no evaluation by the clock
 }
 
