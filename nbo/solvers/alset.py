@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from nbo._validation import choice
-from nbo.adjoint_estimators import AdjointEstimator, NeumannDraw, NeumannSum
+from nbo.solvers.neumann import DrawnNeumannSolver
 from nbo.solvers.stochastic_double_loop import NeumannDoubleLoop
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ALSET(NeumannDoubleLoop):
+class ALSET(DrawnNeumannSolver, NeumannDoubleLoop):
     """ALSET (Chen, Sun and Yin, 2021): Q steps on y, u by a randomly truncated Neumann product, one step on x.
 
     y: Q steps y <- y - rho grad_2 g_b, warm-started, a fresh batch b each. At the new y, with b' drawn once, N' uniform
@@ -45,10 +44,10 @@ class ALSET(NeumannDoubleLoop):
         Seconds of solver time after which f is evaluated besides.
     linear_step_size : float or callable, optional
         eta; left out, the first rho (benchmark-derived: one step for both).
-    n_lower_steps : int
-        Q; 10 (paper of NBO, appendix C.2, for double loops).
     n_linear_steps : int
         N; 10 (benchmark-derived).
+    n_lower_steps : int
+        Q; 10 (paper of NBO, appendix C.2, for double loops).
     truncation : {"drawn", "sum"}
         Whether N' is drawn, or all N terms are summed, which takes N - 1 products in every iteration.
     """
@@ -60,17 +59,3 @@ class ALSET(NeumannDoubleLoop):
     )
     cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, N-1 lower_hvp, 1 lower_jvp"
     cost_note: ClassVar[str] = "at most; half of the products on average"
-
-    truncation: str = "drawn"
-
-    def __post_init__(self) -> None:
-        choice("truncation", self.truncation, ("drawn", "sum"))
-        super().__post_init__()
-
-    def estimator(self) -> type[AdjointEstimator]:
-        """Return what `truncation` says; see `StochasticDoubleLoop.estimator`."""
-        return NeumannDraw if self.truncation == "drawn" else NeumannSum
-
-    def numbers(self) -> tuple[int, int]:
-        """Return Q and N, of a sum N - 1, whose terms are N; see `StochasticDoubleLoop.numbers`."""
-        return self.n_lower_steps, self.n_linear_steps - (self.truncation == "sum")

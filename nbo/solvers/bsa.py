@@ -36,10 +36,10 @@ class BSA(ALSET):
         Seconds of solver time after which f is evaluated besides.
     linear_step_size : float or callable, optional
         eta; left out, the first rho (benchmark-derived: one step for both).
-    n_lower_steps : int
-        Q; 10 (paper of NBO, appendix C.2, for double loops).
     n_linear_steps : int
         N; 10 (benchmark-derived).
+    n_lower_steps : int
+        Q; 10 (paper of NBO, appendix C.2, for double loops).
     truncation : {"drawn", "sum"}
         Whether N' is drawn, or all N terms are summed, which takes N - 1 products in every iteration.
     """

@@ -57,5 +57,5 @@ class MRBO(MomentumSolver):
     cost_note: ClassVar[str] = "half of that in the first"
 
     def estimator(self) -> type[AdjointEstimator]:
-        """Return the series; see `RecursiveSolver.estimator`."""
+        """Return the series; see `NeumannSolver.estimator`."""
         return NeumannSum

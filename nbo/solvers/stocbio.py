@@ -41,10 +41,10 @@ class StocBiO(NeumannDoubleLoop):
         Seconds of solver time after which f is evaluated besides.
     linear_step_size : float or callable, optional
         eta; left out, the first rho (benchmark-derived: one step for both).
-    n_lower_steps : int
-        Q; 10 (paper of NBO, appendix C.2).
     n_linear_steps : int
         N; 10 (paper of NBO, appendix C.2).
+    n_lower_steps : int
+        Q; 10 (paper of NBO, appendix C.2).
     """
 
     name: ClassVar[str] = "stocbio"
@@ -55,5 +55,5 @@ class StocBiO(NeumannDoubleLoop):
     cost: ClassVar[str] = "1 upper_grad, Q lower_grad_y, N lower_hvp, 1 lower_jvp"
 
     def estimator(self) -> type[AdjointEstimator]:
-        """Return the sum; see `StochasticDoubleLoop.estimator`."""
+        """Return the sum; see `NeumannSolver.estimator`."""
         return NeumannSum

@@ -22,7 +22,7 @@ from nbo.coordinates import Room, coordinates_for, dense_direction
 from nbo.feasible_sets import FeasibleSet
 from nbo.gradient_estimators import new_point
 from nbo.inner_steps import estimate_spectrum, largest_curvature
-from nbo.minibatches import AnyOracles, Data, FusedOracles, Kernels, Oracles, SharedOracles
+from nbo.minibatches import AnyOracles, Data, FusedOracles, Oracles, SharedOracles
 from nbo.oracles import KINDS, CountedProblem, OracleCounts, sample_sizes
 from nbo.plain_oracles import PlainOracles
 from nbo.problem import BilevelProblem, FiniteSumProblem
@@ -237,9 +237,9 @@ class StochasticSolver(Solver):
         Returns
         -------
         tuple of str
-            By default all that every problem has.
+            By default those of the four oracles of a minibatch.
         """
-        return tuple(name for name in Kernels._fields if name not in ("lower_parts", "lower_grad_x"))
+        return ("lower_grad_y", "lower_hvp", "lower_jvp", "upper_grad")
 
     def weight(self) -> Schedule:
         """Return the weight of the past in momentum or an estimator.

@@ -26,8 +26,9 @@ from nbo.minibatches import Data, Oracles, lower_grad_y
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B2, Stream, draw
-from nbo.schedules import LoopValues, Schedule, step_at, validate_schedule, value
+from nbo.schedules import LoopValues, value
 from nbo.solvers.double_loop import AMIGO_PAPER
+from nbo.solvers.neumann import NeumannSolver
 from nbo.solvers.stochastic import MOST_STEPS, StochasticSolver
 
 
@@ -137,10 +138,6 @@ class StochasticDoubleLoop(StochasticSolver):
             Q and N.
         """
 
-    def kernels(self, fused: bool) -> tuple[str, ...]:
-        """Leave out the fused ones; see `StochasticSolver.kernels`."""
-        return ("lower_grad_y", "lower_hvp", "lower_jvp", "upper_grad")
-
     def loop(self) -> Callable[..., None]:
         """Return `double_loop`; see `StochasticSolver.loop`."""
         return double_loop
@@ -183,7 +180,7 @@ class StochasticDoubleLoop(StochasticSolver):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NeumannDoubleLoop(StochasticDoubleLoop):
+class NeumannDoubleLoop(NeumannSolver, StochasticDoubleLoop):
     """A double loop whose u is a truncated Neumann series, with a step eta of its own and no memory of the last u.
 
     Parameters
@@ -204,48 +201,21 @@ class NeumannDoubleLoop(StochasticDoubleLoop):
         Seconds of solver time after which f is evaluated besides.
     linear_step_size : float or callable, optional
         eta of the series; left out, the first rho, since a decaying one would shorten the sum.
-    n_lower_steps : int
-        Q.
     n_linear_steps : int
         N.
+    n_lower_steps : int
+        Q.
     """
 
-    linear_step_size: Schedule | None = None
     n_lower_steps: int = 10
-    n_linear_steps: int = 10
 
     def __post_init__(self) -> None:
-        if self.linear_step_size is not None:
-            validate_schedule("linear_step_size", self.linear_step_size)
         integer("n_lower_steps", self.n_lower_steps, minimum=1, maximum=MOST_STEPS)
-        integer("n_linear_steps", self.n_linear_steps, minimum=1, maximum=MOST_STEPS)
         super().__post_init__()
 
     def numbers(self) -> tuple[int, int]:
-        """Return the options; see `StochasticDoubleLoop.numbers`."""
-        return self.n_lower_steps, self.n_linear_steps
-
-    def linear_step(self, inner: Schedule) -> Schedule:
-        """Return eta; see `StochasticSolver.linear_step`."""
-        return own_linear_step(self.linear_step_size, inner)
-
-
-def own_linear_step(given: Schedule | None, inner: Schedule) -> Schedule:
-    """Return the step of a Neumann series.
-
-    Parameters
-    ----------
-    given : float, callable or None
-        The option.
-    inner : float or callable
-        The inner step, whose first value counts where the option is left out.
-
-    Returns
-    -------
-    float or callable
-        eta.
-    """
-    return step_at("inner_step_size", inner, 0) if given is None else given
+        """Return Q and the N of the estimator; see `StochasticDoubleLoop.numbers`."""
+        return self.n_lower_steps, self.steps()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -208,7 +208,7 @@ class StochasticNewton(StochasticSolver):
     def kernels(self, fused: bool) -> tuple[str, ...]:
         """Leave out what fused or missing steps do not call; see `StochasticSolver.kernels`."""
         if not self.share_batches:
-            return super().kernels(fused)
+            return (*super().kernels(fused), "lower_grad_y_and_hvp")
         parts = ("lower_parts",) if fused else ("lower_grad_y_and_hvp", "lower_jvp")
         return (*parts, "upper_grad", *(["lower_hvp"] if self.steps() else []))
 

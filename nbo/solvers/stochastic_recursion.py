@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -12,9 +11,7 @@ import numpy.typing as npt
 
 from nbo._dual import borrowed, dual
 from nbo._updates import add_scaled, copy, correct, move
-from nbo._validation import integer
 from nbo.adjoint_estimators import (
-    AdjointEstimator,
     HypergradientMemory,
     hypergradient_at,
     hypergradient_memory,
@@ -26,9 +23,8 @@ from nbo.minibatches import Data, Oracles, lower_grad_y
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import B2, Stream, draw
-from nbo.schedules import LoopValues, PowerRise, Schedule, validate_schedule, validate_weight, value
-from nbo.solvers.stochastic import MOST_STEPS, StochasticSolver
-from nbo.solvers.stochastic_double_loop import own_linear_step
+from nbo.schedules import LoopValues, PowerRise, Schedule, validate_weight, value
+from nbo.solvers.neumann import NeumannSolver
 
 Array = npt.NDArray[Any]
 
@@ -178,7 +174,7 @@ def momentum_loop(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RecursiveSolver(StochasticSolver):
+class RecursiveSolver(NeumannSolver):
     """A method with corrected directions of y and x, and u from scratch by N products at each point.
 
     Parameters
@@ -203,35 +199,6 @@ class RecursiveSolver(StochasticSolver):
         N.
     """
 
-    linear_step_size: Schedule | None = None
-    n_linear_steps: int = 10
-
-    def __post_init__(self) -> None:
-        if self.linear_step_size is not None:
-            validate_schedule("linear_step_size", self.linear_step_size)
-        integer("n_linear_steps", self.n_linear_steps, minimum=1, maximum=MOST_STEPS)
-        super().__post_init__()
-
-    @abc.abstractmethod
-    def estimator(self) -> type[AdjointEstimator]:
-        """Return how u is estimated.
-
-        Returns
-        -------
-        type
-            A class of `nbo.adjoint_estimators`.
-        """
-
-    def steps(self) -> int:
-        """Return the N of the estimator.
-
-        Returns
-        -------
-        int
-            `n_linear_steps` by default.
-        """
-        return self.n_linear_steps
-
     def corrections(self) -> int:
         """Return how often an iteration corrects its directions.
 
@@ -252,18 +219,10 @@ class RecursiveSolver(StochasticSolver):
         """
         return most_products(self.estimator(), self.steps())
 
-    def linear_step(self, inner: Schedule) -> Schedule:
-        """Return eta; see `StochasticSolver.linear_step`."""
-        return own_linear_step(self.linear_step_size, inner)
-
     def draws(self) -> Mapping[str, int]:
         """Return the batches of the corrections; see `StochasticSolver.draws`."""
         count = self.corrections()
         return {"B1": count * self.products(), "B2": count, "B3": count, "B4": count}
-
-    def kernels(self, fused: bool) -> tuple[str, ...]:
-        """Leave out the fused ones; see `StochasticSolver.kernels`."""
-        return ("lower_grad_y", "lower_hvp", "lower_jvp", "upper_grad")
 
     def cost_per_iteration(self, dim_y: int) -> OracleCounts:
         """Return the calls of the corrections, each at two points.

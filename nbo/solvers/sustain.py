@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from nbo._validation import choice
-from nbo.adjoint_estimators import AdjointEstimator, NeumannDraw, NeumannSum
+from nbo.solvers.neumann import DrawnNeumannSolver
 from nbo.solvers.stochastic_recursion import MomentumSolver
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SUSTAIN(MomentumSolver):
+class SUSTAIN(DrawnNeumannSolver, MomentumSolver):
     """SUSTAIN (Khanduri et al., 2021): STORM momentum on y and x, u by a randomly truncated Neumann product.
 
     At the old (x, y), with D_b(x, y) = (grad_2 g_b, grad_1 f_b - J_b u_b) and u_b the estimate of `nbo.ALSET`,
@@ -61,17 +60,3 @@ class SUSTAIN(MomentumSolver):
     )
     cost: ClassVar[str] = "2 upper_grad, 2 lower_grad_y, 2*(N-1) lower_hvp, 2 lower_jvp"
     cost_note: ClassVar[str] = "at most; half of the products on average"
-
-    truncation: str = "drawn"
-
-    def __post_init__(self) -> None:
-        choice("truncation", self.truncation, ("drawn", "sum"))
-        super().__post_init__()
-
-    def estimator(self) -> type[AdjointEstimator]:
-        """Return what `truncation` says; see `RecursiveSolver.estimator`."""
-        return NeumannDraw if self.truncation == "drawn" else NeumannSum
-
-    def steps(self) -> int:
-        """Return N, of a sum N - 1, whose terms are N; see `RecursiveSolver.steps`."""
-        return self.n_linear_steps - (self.truncation == "sum")

@@ -167,7 +167,7 @@ class VRBO(RecursiveSolver):
         super().__post_init__()
 
     def estimator(self) -> type[AdjointEstimator]:
-        """Return the sum; see `RecursiveSolver.estimator`."""
+        """Return the sum; see `NeumannSolver.estimator`."""
         return NeumannSum
 
     def corrections(self) -> int:

@@ -187,7 +187,8 @@ class ByPoint(nbo.LowerModel):
 
 def test_products_come_from_the_models_of_the_steps(problem, monkeypatch):
     monkeypatch.setattr(type(problem), "lower_model", lambda self, x, y: ByPoint(self, x, y))
-    nbo.minimize(problem, np.zeros(3), method=ITD(**STEPS), tol=0, max_iter=3)
+    result = nbo.minimize(problem, np.zeros(3), method=ITD(**STEPS), tol=0, max_iter=3)
+    assert result.nit == 3 and result.counts.lower_hvp > 0  # each of them a product that ByPoint has seen
 
 
 def test_the_same_call_gives_the_same_bits_and_keeps_inputs(problem):
