@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from nbo import lower_level, problems, schedules, theory, upper_steps
+from nbo import initialization, lower_level, problems, schedules, theory, upper_steps
 from nbo._minimize import MethodInfo, methods, minimize
 from nbo.checks import ProblemReport, check_problem
 from nbo.compiled import CompiledProblem
@@ -111,6 +111,7 @@ __all__ = [
     "StocBiO",
     "check_problem",
     "hypergradient",
+    "initialization",
     "lower_level",
     "methods",
     "minimize",

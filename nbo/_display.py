@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,3 +25,11 @@ def lines(values: Mapping[str, Any]) -> str:
     width = max(map(len, values))
     with np.printoptions(threshold=6, edgeitems=3, precision=6):
         return "\n".join(f"{name:>{width}}: {value!s}" for name, value in values.items())
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class Printed:
+    """Prints the fields of a dataclass in lines."""
+
+    def __repr__(self) -> str:
+        return lines({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})

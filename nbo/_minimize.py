@@ -13,6 +13,7 @@ from nbo.problem import BilevelProblem
 from nbo.solvers import REGISTRY, Solver, costs
 
 if TYPE_CHECKING:
+    from nbo.initialization import Initializer
     from nbo.result import BilevelResult
 
 #: What ``method="auto"`` stands for.
@@ -128,6 +129,7 @@ def minimize(
     bounds: Any = None,
     callback: Callable[..., Any] | None = None,
     random_state: Any = None,
+    initialization: str | Initializer | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> BilevelResult:
     """Minimise Phi(x) = f(x, y*(x)) with y*(x) = argmin_y g(x, y).
@@ -165,6 +167,10 @@ def minimize(
     random_state : None, int or numpy.random.Generator
         For stochastic methods: an integer always gives the same run, None a new one. Deterministic ones
         draw nothing.
+    initialization : {"box1", "box2"} or nbo.initialization.Initializer, optional
+        Before the first iteration, move y and u from y0 and u0 into the box that the convergence theorems ask for, see
+        `nbo.initialization.box1` and `nbo.initialization.box2`. It needs the problem's constants, or
+        ``nbo.initialization.Box1(constants=...)``, and counts as part of the method.
     options : dict, optional
         Options of the method, such as ``dict(step_size=0.1, inner_step_size=0.03, n_inner=1)``.
         Step sizes that are left out are chosen by the library, but for the `step_size` of stochastic
@@ -211,6 +217,7 @@ def minimize(
         bounds=bounds,
         callback=callback,
         random_state=random_state,
+        initialization=initialization,
     )
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import inspect
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nbo._display import lines
+from nbo._display import Printed
 from nbo._validation import real, vector
 from nbo._vectors import norm
 from nbo.linear_solvers import Cholesky, ConjugateGradient, LinearSolver
-from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
+from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts, finite_or_named
 from nbo.problem import BilevelProblem, LowerModel, provides
-from nbo.theory.constants import NoConstantsError, ProblemConstants
+from nbo.theory.constants import NoConstantsError, constants_of
 
 Array = npt.NDArray[Any]
 
@@ -32,15 +29,7 @@ DIRECT_DIM = 300
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class _Printed:
-    """Prints its fields in lines."""
-
-    def __repr__(self) -> str:
-        return lines({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
-
-
-@dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class LowerSolution(_Printed):
+class LowerSolution(Printed):
     """An accurate y*(x).
 
     Attributes
@@ -68,7 +57,7 @@ class LowerSolution(_Printed):
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Hypergradient(_Printed):
+class Hypergradient(Printed):
     """An accurate hypergradient at one x.
 
     Attributes
@@ -167,7 +156,7 @@ def solve_lower_level(
         If g is found not to be convex.
     """
     view = CountedProblem(problem)
-    with _finite_or_named():
+    with finite_or_named():
         (point, steps, why), limit = _start(view, vector("x", x, view.dim_x, np.float64, "dim_x"), y0, tol)
     success = point.norm <= limit
     message = f"grad_norm = {point.norm:.3g} against tol = {limit:g} after {steps} Newton iterations"
@@ -217,18 +206,8 @@ def hypergradient(
     """
     view = CountedProblem(problem)
     upper = vector("x", x, view.dim_x, np.float64, "dim_x")
-    with _finite_or_named():
+    with finite_or_named():
         return _hypergradient(view, upper, *_start(view, upper, y0, tol))
-
-
-@contextlib.contextmanager
-def _finite_or_named() -> Iterator[None]:
-    """Name the oracle whose value is not finite, whatever NumPy is set to do about floating-point errors."""
-    with np.errstate(all="ignore"):
-        try:
-            yield
-        except NonFiniteOracleError as error:
-            raise ValueError(f"{error} at this x; expected a finite number") from error
 
 
 def _hypergradient(view: CountedProblem, x: Array, start: _Newton, limit: float) -> Hypergradient:
@@ -289,21 +268,13 @@ def _error(
     if not provides(problem, "constants"):
         return moved, "estimate"
     try:
-        constants = _constants_at(problem, x)
+        constants = constants_of(problem, (x, x))
     except NoConstantsError:
         return moved, "estimate"
     error = constants.hypergradient_error(lower_grad_norm, residual)
     # constants hold in the tube |y - y*| <= mu/(2 L_g2), which the gradient certifies
     inside = 2 * constants.L_g2 * lower_grad_norm <= constants.mu**2
     return error, constants.kind if inside else "estimate"
-
-
-def _constants_at(problem: BilevelProblem, x: Array) -> ProblemConstants:
-    parameters = inspect.signature(problem.constants).parameters
-    found = problem.constants(bounds=(x, x)) if "bounds" in parameters else problem.constants()
-    if not isinstance(found, ProblemConstants):
-        raise TypeError(f"constants: returned {type(found).__name__}; expected a ProblemConstants")
-    return found
 
 
 def _start(view: CountedProblem, x: Array, y0: Any, tol: float | None) -> tuple[_Newton, float]:

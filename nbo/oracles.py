@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,27 @@ class NonFiniteOracleError(ArithmeticError):
 
     def __str__(self) -> str:
         return f"{self.oracle} returned a value that is not finite"
+
+
+@contextlib.contextmanager
+def finite_or_named() -> Iterator[None]:
+    """Name the oracle whose value is not finite, whatever NumPy is set to do about floating-point errors.
+
+    Yields
+    ------
+    None
+        To a block of calls through a `CountedProblem`.
+
+    Raises
+    ------
+    ValueError
+        With the name of the oracle.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            yield
+        except NonFiniteOracleError as error:
+            raise ValueError(f"{error} at this x; expected a finite number") from error
 
 
 class CountedProblem:

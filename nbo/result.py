@@ -48,6 +48,8 @@ class BilevelResult(OptimizeResult):
     chosen : dict
         What a stochastic method chose where it was left open: ``random_state``, the integer that gives the same run
         again, and ``inner_step_size`` if that was estimated.
+    initialization : nbo.initialization.Initialization or None
+        What was done before the first iteration, if anything was asked for and was not ended by Ctrl-C or a limit.
     """
 
     def __getstate__(self) -> dict[str, Any]:

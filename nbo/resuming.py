@@ -239,7 +239,7 @@ def resume(
         run = Run(session, evaluation, state, feasible, limits, callback, origin)
         run.restore(saved.run)
     result = run.execute()
-    result.method = solver.name
+    result.method, result.initialization = solver.name, None
     return result
 
 

@@ -249,6 +249,7 @@ def _with_upper_level(problem: LinearModel, level: LowerLevel, loss: LossBounds,
         "sigma_f1": _root_mean_square(w_val * slopes_val * sizes.norms_val),
         "sigma_g1": _root_mean_square(w * slopes * sizes.norms),
         "sigma_g2": max(second, level.cross_noise),
+        "sigma_g12": level.cross_noise,
     }
     if not (np.isfinite(list(found.values())).all() and level.mu > 0):
         shown = ", ".join(f"{name} = {value:g}" for name, value in found.items())

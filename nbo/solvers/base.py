@@ -13,12 +13,15 @@ import numpy.typing as npt
 
 from nbo._validation import integer, real, time_limit, validate_random_state, vector
 from nbo._vectors import norm
-from nbo.feasible_sets import FeasibleSet, feasible_set
+from nbo.feasible_sets import Box, FeasibleSet, feasible_set
+from nbo.initialization import initializer
 from nbo.oracles import CountedProblem, OracleCounts
 from nbo.problem import BilevelProblem, provides
 from nbo.resuming import Origin
+from nbo.sampling import integer_state
 from nbo.schedules import Schedule, validate_schedule
 from nbo.solvers.driver import Limits, Run, Session, State
+from nbo.solvers.opening import begin
 from nbo.upper_steps import AdaptiveStep, Directions, ScheduledStep, UpperStep
 
 if TYPE_CHECKING:
@@ -202,6 +205,7 @@ class Solver(abc.ABC):
         bounds: Any = None,
         callback: Callable[..., Any] | None = None,
         random_state: Any = None,
+        initialization: Any = None,
     ) -> BilevelResult:
         """Solve a problem; see `nbo.minimize`, which has the same parameters.
 
@@ -225,6 +229,8 @@ class Solver(abc.ABC):
             See `nbo.minimize`.
         random_state : None, int or numpy.random.Generator
             See `nbo.minimize`.
+        initialization : str or nbo.initialization.Initializer, optional
+            See `nbo.minimize`.
 
         Returns
         -------
@@ -239,26 +245,39 @@ class Solver(abc.ABC):
         evaluation = CountedProblem(problem)
         self.check(problem)
         validate_random_state(random_state)
-        start = self._starting_state(evaluation, x0, y0, u0)
-        feasible = feasible_set(problem, evaluation.dim_x, bounds, start.x)
+        routine = initializer(initialization)
+        x, y, given = self._starting_point(evaluation, x0, y0, u0)
+        feasible = feasible_set(problem, evaluation.dim_x, bounds, x)
         if max_iter is not None:
             integer("max_iter", max_iter)
         seconds = time_limit(max_time)
         limits = self.limits(problem, real("tol", tol, minimum=0.0), max_iter, seconds)
         require_callback(callback)
         self.require_step()
+        opening = None
+        if routine is not None:
+            random_state = integer_state(random_state)  # one that the initialisation and the method share
+            region = (feasible.lower, feasible.upper) if bounds is not None and isinstance(feasible, Box) else None
+            u = np.zeros_like(y) if given is None else given
+            opening = begin(routine, problem, (x, y, u), region, seconds, random_state)
+            y, given = opening.y, opening.u
+        start = State(0, x, y, self.starting_u(y, given))
         session, start = self.session(problem, start, feasible, limits, random_state)
         origin = Origin(self, problem, None if bounds is None else feasible, callback is not None)
-        result = Run(session, evaluation, start, feasible, limits, callback, origin).execute()
+        run = Run(session, evaluation, start, feasible, limits, callback, origin)
+        if opening is not None:
+            run.open_with(opening)
+        result = run.execute()
         result.method = self.name
+        result.initialization = None if opening is None else opening.outcome
         return result
 
-    def _starting_state(self, view: CountedProblem, x0: Any, y0: Any, u0: Any) -> State:
-        """Return the checked first iterate, as copies."""
+    def _starting_point(self, view: CountedProblem, x0: Any, y0: Any, u0: Any) -> tuple[Array, Array, Array | None]:
+        """Return the checked x, y and, if it is given, u, as copies."""
         n = view.dim_y
         y = np.zeros(n, dtype=view.dtype) if y0 is None else vector("y0", y0, n, view.dtype, "dim_y")
         given = None if u0 is None else vector("u0", u0, n, view.dtype, "dim_y")
-        return State(0, vector("x0", x0, view.dim_x, np.float64, "dim_x"), y, self.starting_u(y, given))
+        return vector("x0", x0, view.dim_x, np.float64, "dim_x"), y, given
 
 
 def require_callback(callback: Any) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nbo.feasible_sets import FeasibleSet
     from nbo.result import BilevelResult
     from nbo.resuming import Origin
+    from nbo.solvers.opening import Opening
 
 Array = npt.NDArray[Any]
 NORMS = (np.nan, np.nan, np.nan)
@@ -249,6 +250,20 @@ class Run:
         self.evaluated_at, self.evaluated_seconds = -1, 0.0
         self.best: EvaluatedIterate | None = None
         self.first_value = np.nan
+        self.stopped: Stop | None = None
+
+    def open_with(self, opening: Opening) -> None:
+        """Count what an initialisation took as the method's, and end at once if it was ended.
+
+        Parameters
+        ----------
+        opening : Opening
+            Of this run, whose state begins where it ended.
+        """
+        self.session.count_before(opening.counts, opening.samples)
+        self.seconds = opening.seconds
+        self.compile_start -= opening.compile_seconds
+        self.stopped = opening.stop
 
     def execute(self) -> BilevelResult:
         """Iterate until something ends the run.
@@ -267,6 +282,8 @@ class Run:
             if self.best is None:
                 self._evaluate_start()
             try:
+                if self.stopped is not None:
+                    raise self.stopped
                 if self.evaluated_at != self.state.nit and self._is_due():  # a saved run was interrupted just then
                     self._report()
                 while True:

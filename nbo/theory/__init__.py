@@ -1,5 +1,38 @@
-"""Constants of a problem class, and what the theory makes of them."""
+"""Constants of a problem class, what the theory makes of them, and checks that it holds."""
+
+import importlib
+from typing import TYPE_CHECKING
 
 from nbo.theory.constants import NoConstantsError, ProblemConstants
+from nbo.theory.parameters import DeterministicParameters, StochasticParameters, theoretical_parameters
 
-__all__ = ["NoConstantsError", "ProblemConstants"]
+if TYPE_CHECKING:
+    from nbo.theory.certificates import Certificate, certify_run
+    from nbo.theory.lyapunov import Lyapunov, LyapunovSummary
+
+__all__ = [
+    "Certificate",
+    "DeterministicParameters",
+    "Lyapunov",
+    "LyapunovSummary",
+    "NoConstantsError",
+    "ProblemConstants",
+    "StochasticParameters",
+    "certify_run",
+    "theoretical_parameters",
+]
+
+#: What runs methods, which themselves need the constants, by the module that has it.
+_LATER = {
+    "Certificate": "certificates",
+    "certify_run": "certificates",
+    "Lyapunov": "lyapunov",
+    "LyapunovSummary": "lyapunov",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import on demand what depends on the methods."""
+    if name in _LATER:
+        return getattr(importlib.import_module(f"nbo.theory.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'nbo.theory' has no attribute {name!r}")

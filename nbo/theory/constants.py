@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import math
+import numbers
+from typing import Any
 
 import numpy as np
+
+from nbo._validation import choice
+from nbo.problem import BilevelProblem, provides
 
 
 class NoConstantsError(ValueError):
@@ -25,6 +32,22 @@ def times(a: float, b: float) -> float:
         Never NaN for numbers that are none.
     """
     return 0.0 if a == 0 else a * b
+
+
+def over(a: float, b: float) -> float:
+    """Divide with a/0 = inf: what vanishes restricts nothing (errata E9).
+
+    Parameters
+    ----------
+    a, b : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        Never NaN for finite `a`.
+    """
+    return float("inf") if b == 0 else a / b
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,11 +72,19 @@ class ProblemConstants:
     C_f0 : float
         A bound of |grad_1 f|; may be infinite where L_g2 = 0.
     sigma_f1, sigma_g1, sigma_g2 : float, optional
-        Standard deviations of one sample's grad f, grad_2 g and second derivatives of g.
+        Standard deviations of one sample's grad f, grad_2 g and second derivatives of g, in f/l, g/l and g/l^2.
+    sigma_g12 : float, optional
+        That of nabla_12^2 g alone, in g/l^2; `sigma_g2` bounds both where it is left out.
     r : float
-        The ratio of fourth to squared second moments of the noise in the analysis.
+        At least 1: E|y - y*|^2 <= r (E|y - y*|)^2 along a stochastic run (paper, Assumption 3.6). Normal errors have
+        pi/2 in one dimension and less in more.
     kind : str
         ``"bound"`` or ``"estimate"``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what is no number, or not in its range.
     """
 
     mu: float
@@ -65,15 +96,27 @@ class ProblemConstants:
     sigma_f1: float | None = None
     sigma_g1: float | None = None
     sigma_g2: float | None = None
+    sigma_g12: float | None = None
     r: float = 2.0
     kind: str = "bound"
 
     def __post_init__(self) -> None:
+        for name in (field.name for field in dataclasses.fields(self) if field.name != "kind"):
+            self._check(name, getattr(self, name))
         if not (0 < self.mu <= self.L_g1 < np.inf):
             raise ValueError(f"mu, L_g1: found {self.mu:g}, {self.L_g1:g}; expected 0 < mu <= L_g1, finite")
-        for name in ("L_g2", "L_f0", "L_f1", "C_f0"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: found {getattr(self, name)}; expected a number >= 0")
+        choice("kind", self.kind, ("bound", "estimate"))
+
+    @staticmethod
+    def _check(name: str, value: Any) -> None:
+        if value is None and name.startswith("sigma"):
+            return
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+            raise TypeError(f"{name}: found {value!r} ({type(value).__name__}); expected a number")
+        infinite = name in ("L_f0", "C_f0") and value == np.inf
+        least = 1 if name == "r" else 0
+        if not (float(value) >= least and (infinite or math.isfinite(value))):
+            raise ValueError(f"{name}: found {value}; expected a number >= {least}")
 
     @property
     def q(self) -> float:
@@ -87,28 +130,33 @@ class ProblemConstants:
 
     @property
     def r_u(self) -> float:
-        """L_f0/mu, a bound of |u*|."""
+        """L_f0/mu, a bound of |u*|, in f l/g."""
         return self.L_f0 / self.mu
 
     @property
     def L1(self) -> float:
-        """L_f1 + L_g2 r_u."""
+        """L_f1 + L_g2 r_u, in f/l^2."""
         return self.L_f1 + times(self.L_g2, self.r_u)
 
     @property
     def Lu(self) -> float:
-        """L1 (1 + q); mu u* is Lipschitz with it."""
+        """L1 (1 + q), in f/l^2; mu u* is Lipschitz with it."""
         return self.L1 * (1 + self.q)
 
     @property
     def L2(self) -> float:
-        """C_f0 + L_g1 r_u, a bound of |grad Phi|."""
+        """C_f0 + L_g1 r_u, a bound of |grad Phi|, in f/l."""
         return self.C_f0 + self.L_g1 * self.r_u
 
     @property
     def L_Phi(self) -> float:
-        """L1 (1 + q)^2, a Lipschitz constant of grad Phi (errata E6)."""
+        """L1 (1 + q)^2, a Lipschitz constant of grad Phi, in f/l^2 (errata E6)."""
         return self.L1 * (1 + self.q) ** 2
+
+    @property
+    def cross_noise(self) -> float | None:
+        """`sigma_g12`, or `sigma_g2` where that is left out."""
+        return self.sigma_g2 if self.sigma_g12 is None else self.sigma_g12
 
     def hypergradient_error(self, lower_grad_norm: float, adjoint_residual: float) -> float:
         """Bound |grad_1 f - J u - grad Phi| by computable residuals.
@@ -128,3 +176,37 @@ class ProblemConstants:
             The bound.
         """
         return (times(lower_grad_norm, self.Lu) + self.L_g1 * adjoint_residual) / self.mu
+
+
+def constants_of(problem: BilevelProblem, bounds: Any = None) -> ProblemConstants:
+    """Return the constants that a problem has of its own.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        The problem.
+    bounds : pair, optional
+        The region of x, for problems whose `constants` take one; the problem's bounds by default.
+
+    Returns
+    -------
+    ProblemConstants
+        What its `constants` returns.
+
+    Raises
+    ------
+    NoConstantsError
+        If it has none, or none over this region.
+    TypeError
+        If it returns something else.
+    """
+    if not provides(problem, "constants"):
+        raise NoConstantsError(
+            f"constants: {type(problem).__name__} has none; expected a ProblemConstants, such as an estimate by "
+            "nbo.theory.estimate_constants(problem, x)"
+        )
+    takes_bounds = "bounds" in inspect.signature(problem.constants).parameters
+    found = problem.constants(bounds=bounds) if takes_bounds else problem.constants()
+    if not isinstance(found, ProblemConstants):
+        raise TypeError(f"constants: returned {type(found).__name__}; expected a ProblemConstants")
+    return found

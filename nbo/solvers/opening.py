@@ -1,0 +1,112 @@
+"""The initialisation before a run: its calls and seconds count as the method's, and it can be ended like a run."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._clock import compilation
+from nbo.history import Status
+from nbo.oracles import CountedProblem, OracleCounts, finite_or_named
+from nbo.solvers.driver import Stop
+
+if TYPE_CHECKING:
+    from nbo.initialization import Initialization, Initializer
+    from nbo.problem import BilevelProblem
+
+Array = npt.NDArray[Any]
+
+
+class Opening(NamedTuple):
+    """What an initialisation leaves to the run.
+
+    Attributes
+    ----------
+    y, u : ndarray
+        Where the run starts, (n,) each.
+    counts, samples : OracleCounts
+        The calls, and the samples that they went over.
+    seconds, compile_seconds : float
+        The time without compilation, and that of compilation.
+    outcome : Initialization or None
+        What the routine returned; None if it was ended.
+    stop : Stop or None
+        Why it was ended.
+    """
+
+    y: Array
+    u: Array
+    counts: OracleCounts
+    samples: OracleCounts
+    seconds: float
+    compile_seconds: float
+    outcome: Initialization | None
+    stop: Stop | None
+
+
+def begin(
+    routine: Initializer,
+    problem: BilevelProblem,
+    start: tuple[Array, Array, Array],
+    bounds: Any,
+    max_time: float,
+    random_state: int,
+) -> Opening:
+    """Run an initialisation up to its end, a time limit or Ctrl-C.
+
+    Parameters
+    ----------
+    routine : Initializer
+        What to do.
+    problem : BilevelProblem
+        The problem.
+    start : tuple of ndarray
+        x, y and u.
+    bounds : pair or None
+        The region of x, for constants.
+    max_time : float
+        Seconds.
+    random_state : int
+        For routines that draw samples.
+
+    Returns
+    -------
+    Opening
+        The last y and u that were complete, and what they took.
+
+    Raises
+    ------
+    NoConstantsError
+        If the problem has no constants.
+    TypeError, ValueError
+        For constants that do not do, or an oracle that is not finite.
+    """
+    view, began, compiled = CountedProblem(problem), time.perf_counter(), compilation.seconds
+    (y, u), outcome, stop, n = start[1:], None, None, 0
+    steps = routine.steps(view, start, bounds, random_state)
+    spent = 0.0
+    with finite_or_named():
+        try:
+            while True:
+                y, u = next(steps)
+                n += 1
+                spent = time.perf_counter() - began - (compilation.seconds - compiled)
+                if spent >= max_time:
+                    stop = Stop(
+                        Status.TIME_LIMIT, f"the time limit ({max_time:g} s of solver time) ended the {_WHERE} {n}"
+                    )
+                    break
+        except StopIteration as end:
+            outcome = end.value
+            y, u = (np.asarray(part, dtype=view.dtype) for part in (outcome.y, outcome.u))
+        except KeyboardInterrupt:
+            stop = Stop(Status.INTERRUPTED, f"interrupted in the {_WHERE} {n}")
+    compile_seconds = compilation.seconds - compiled
+    seconds = max(0.0, time.perf_counter() - began - compile_seconds)
+    return Opening(y, u, view.counts, view.samples, seconds, compile_seconds, outcome, stop)
+
+
+_WHERE = "initialisation; x is x0, and y and u are those after its steps, of which it had done"
