@@ -96,17 +96,21 @@ def begin(
                 spent = time.perf_counter() - began - (compilation.seconds - compiled)
                 if spent >= max_time:
                     stop = Stop(
-                        Status.TIME_LIMIT, f"the time limit ({max_time:g} s of solver time) ended the {_WHERE} {n}"
+                        Status.TIME_LIMIT, _told(f"stopped at the time limit ({max_time:g} s of solver time)", n)
                     )
                     break
         except StopIteration as end:
             outcome = end.value
             y, u = (np.asarray(part, dtype=view.dtype) for part in (outcome.y, outcome.u))
         except KeyboardInterrupt:
-            stop = Stop(Status.INTERRUPTED, f"interrupted in the {_WHERE} {n}")
+            stop = Stop(Status.INTERRUPTED, _told("interrupted", n))
     compile_seconds = compilation.seconds - compiled
     seconds = max(0.0, time.perf_counter() - began - compile_seconds)
     return Opening(y, u, view.counts, view.samples, seconds, compile_seconds, outcome, stop)
 
 
-_WHERE = "initialisation; x is x0, and y and u are those after its steps, of which it had done"
+def _told(what: str, steps: int) -> str:
+    return (
+        f"{what} in the initialisation, before the first iteration; x is x0, and y and u are those after its {steps} "
+        "steps so far: go on with y0=res.y, u0=res.u"
+    )

@@ -238,6 +238,7 @@ class Lyapunov:
         parameters = theoretical_parameters(self.constants)
         self._alpha = parameters.alpha if step_size is None else real("step_size", step_size, positive=True)
         self._b_y, self._b_u = parameters.b_y, parameters.b_u
+        self._phi_star_given = phi_star is not None
         self._phi_star = 0.0 if phi_star is None else real("phi_star", phi_star)
         self._radii = (
             over(self.constants.mu, 2 * self.constants.L_g2),
@@ -249,6 +250,8 @@ class Lyapunov:
         self._clipped = 0
         self._last: tuple[Array, Exact] | None = None
         if start is not None:
+            if len(start) != 3:
+                raise ValueError(f"start: found {len(start)} parts; expected (x0, y0, u0)")
             x0, y0, u0 = start
             lower = (view.dim_y, np.float64, "dim_y")
             self._add(0, vector("x0", x0, view.dim_x), vector("y0", y0, *lower), vector("u0", u0, *lower), None)
@@ -296,6 +299,8 @@ class Lyapunov:
         began = time.perf_counter()
         found = exact(self._problem, self.constants, x, None if self._last is None else self._last[1].y)
         self.counts = self.counts + found.counts
+        if nit == 0 and found.value < self._phi_star - found.value_error and self._phi_star_given:
+            raise ValueError(f"phi_star: found {self._phi_star:g}; expected at most Phi(x0) = {found.value:g}")
         e_y, e_u = norm(y - found.y), norm(u - found.u)
         V = found.value - self._phi_star + self._b_y * e_y**2 + self._b_u * e_u**2
         row = Row(nit, V, found.value, e_y, e_u, norm(found.grad))
