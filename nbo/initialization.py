@@ -628,6 +628,8 @@ def _outcome(
     membership: Membership,
 ) -> Initialization:
     if not math.isfinite(membership.y_bound + membership.u_bound):
-        raise ValueError("constants: the steps on y and u diverged; expected constants that hold (nbo.check_constants)")
+        raise ValueError(
+            "constants: the steps on y and u diverged; expected constants that hold, see nbo.theory.check_constants"
+        )
     x, y, u = (np.array(part, dtype=np.float64) for part in point)
     return Initialization(x, y, u, *steps, beta, batches, membership, view.counts, view.samples)

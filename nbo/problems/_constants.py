@@ -76,7 +76,7 @@ class LossBounds(NamedTuple):
         Of |l'| and of each of its entries.
     curvature, third, noise : float
         Of |l''|, of its Lipschitz constant, and of the norm in which single rows deviate from the mean: the Frobenius
-        norm of l'' a a', or of a a' where l'' is the identity.
+        norm of l'' times the squared norm of a.
     start : float
         L at y = 0.
     at_start, at_start_val : float or ndarray
@@ -305,7 +305,7 @@ def loss_bounds(problem: LinearModel) -> LossBounds:
         squares = np.mean(weights[:, None] * b.astype(np.float64) ** 2, axis=0)
         total = float(squares.sum())
         at_start, at_start_val = row_norms(b), row_norms(b_val)
-        return LossBounds(np.inf, np.inf, 1.0, 0.0, 1.0, total / 2, at_start, at_start_val, squares, total)
+        return LossBounds(np.inf, np.inf, 1.0, 0.0, math.sqrt(c), total / 2, at_start, at_start_val, squares, total)
     if loss == "Logistic":
         third = 1 / (6 * math.sqrt(3))
         return LossBounds(1.0, 1.0, 0.25, third, 0.25, math.log(2), 0.5, 0.5, np.full(1, 0.5), 0.5)

@@ -8,10 +8,12 @@ from nbo.theory.parameters import DeterministicParameters, StochasticParameters,
 
 if TYPE_CHECKING:
     from nbo.theory.certificates import Certificate, certify_run
+    from nbo.theory.estimates import ConstantsReport, check_constants, estimate_constants
     from nbo.theory.lyapunov import Lyapunov, LyapunovSummary
 
 __all__ = [
     "Certificate",
+    "ConstantsReport",
     "DeterministicParameters",
     "Lyapunov",
     "LyapunovSummary",
@@ -19,13 +21,18 @@ __all__ = [
     "ProblemConstants",
     "StochasticParameters",
     "certify_run",
+    "check_constants",
+    "estimate_constants",
     "theoretical_parameters",
 ]
 
 #: What runs methods, which themselves need the constants, by the module that has it.
 _LATER = {
     "Certificate": "certificates",
+    "ConstantsReport": "estimates",
     "certify_run": "certificates",
+    "check_constants": "estimates",
+    "estimate_constants": "estimates",
     "Lyapunov": "lyapunov",
     "LyapunovSummary": "lyapunov",
 }

@@ -37,7 +37,7 @@ def test_rows_are_what_they_are_called():
     problem, x = instance("non-quadratic:4")
     c = problem.constants()
     p = theoretical_parameters(c)
-    y, u = problem.y_star(x) + [0.1, -0.2], problem.u_star(x) + [0.5, -0.1]
+    y, u = problem.y_star(x) + np.array([0.1, -0.2]), problem.u_star(x) + np.array([0.5, -0.1])
     tracker, res = tracked(problem, x, y, u, max_iter=5, phi_star=0.25)
     assert [row.iteration for row in tracker.rows] == [0, 1, 2, 3, 4, 5]
 
