@@ -1,4 +1,4 @@
-"""The command line: ``nbo tune``, ``nbo bench`` and ``nbo methods``."""
+"""The command line: ``nbo tune``, ``nbo bench``, ``nbo methods`` and ``nbo theory``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import nbo
 from nbo.datasets import shown
+from nbo.theory.command import add_theory
 
 if TYPE_CHECKING:
     from nbo.progress import ProgressBar
@@ -118,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         "name", metavar="NAME", nargs="?", type=_method, help="a method to show: source, cost and options"
     )
     methods.set_defaults(run=_methods)
+    add_theory(commands)
     return parser
 
 

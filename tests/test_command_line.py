@@ -19,6 +19,7 @@ from nbo import _interrupts as interrupts
 from nbo import tuning
 from nbo.__main__ import main
 from nbo.datasets import NPZ_KEYS
+from nbo.theory import command
 from nbo.tuning import outputs
 from nbo.tuning.report import wrapped
 
@@ -443,3 +444,84 @@ def test_published_set(data_mirror, tmp_path, capsys, name):
     assert loss["shared"] <= loss["untuned"] + 1e-9
     assert all(np.isfinite(row["test_loss"]) for row in rows)
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.fixture
+def tiny_theory(monkeypatch):
+    """Table 1 over condition numbers that take no time."""
+    monkeypatch.setattr(command, "KAPPAS", (1, 1.5, 2))
+    monkeypatch.setattr(command, "QUICK_KAPPAS", (1, 1.5))
+
+
+def test_theory_table1_prints_and_writes(tmp_path, capsys, tiny_theory):
+    assert main(["theory", "table1", "--out", "a.json", "--plot", "a.png"]) == 0
+    shown = capsys.readouterr()
+    found = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert len(found["rows"]) == 12
+    assert f"{found['rows'][2]['K']:,}" in shown.out
+    assert f"{found['exponents']['nbo-gd']['K']['value']:.2f} [" in shown.out
+    assert "quick" not in shown.out
+    assert "nbo-gd, kappa = 1.5" in shown.err
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_theory_table1_says_that_it_is_quick(tmp_path, capsys, tiny_theory):
+    assert main(["theory", "table1", "--quick"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("quick version: kappa up to 1.5 only; without --quick it goes up to 2\n\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_theory_table2_prints_and_writes(tmp_path, capsys):
+    assert main(["theory", "table2", "--out", "b.json"]) == 0
+    shown = capsys.readouterr()
+    found = json.loads((tmp_path / "b.json").read_text(encoding="utf-8"))
+    assert f"{found['unit_gap_exponents']['lower_hvp']['value']:.2f} [" in shown.out
+    assert shown.err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table1", "--out", "old"], "--out: found old, which exists; expected a new file, or force"),
+        (["table1", "--plot", "old.png"], "--plot: found old.png, which exists; expected a new file, or force"),
+        (["table1", "--plot", "new.foo"], "--plot: found new.foo; expected a name that ends in one of"),
+        (["table1", "--plot", "new"], "--plot: found new; expected a name that ends in one of"),
+        (["table1", "--out", "no/a.json"], "--out: found no/a.json; expected an existing folder to put it in"),
+        (["table1", "--out", ".", "--force"], "--out: found the folder .; expected a file"),
+        (["table2", "--out", "old"], "--out: found old, which exists; expected a new file, or force"),
+        (["table2", "--quick"], "unrecognized arguments: --quick"),
+        ([], "the following arguments are required: TOPIC"),
+        (["table3"], "invalid choice: 'table3'"),
+    ],
+)
+def test_theory_refuses_in_one_line_before_the_work(tmp_path, capsys, monkeypatch, arguments, message):
+    monkeypatch.setattr("nbo.theory.complexity.complexity_study", lambda **_: pytest.fail("it began to work"))
+    for name in ("old", "old.png"):
+        (tmp_path / name).write_text("mine")
+    assert main(["theory", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    (line,) = shown.err.splitlines()
+    assert line.startswith("nbo: ") and message in line
+    assert (tmp_path / "old").read_text() == (tmp_path / "old.png").read_text() == "mine"
+
+
+def test_theory_replaces_files_by_force(tmp_path, capsys, tiny_theory):
+    for name in ("a.json", "a.svg"):
+        (tmp_path / name).write_text("old")
+    assert main(["theory", "table1", "--quick", "--out", "a.json", "--plot", "a.svg", "--force"]) == 0
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["study"] == "table1"
+    assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("missing", "options"), [("tqdm", []), ("matplotlib", ["--plot", "a.png"])])
+def test_theory_without_an_extra(monkeypatch, capsys, tiny_theory, missing, options):
+    for module in [name for name in sys.modules if name.partition(".")[0] == missing]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, missing, None)
+    status = main(["theory", "table1", "--quick", *options])
+    shown = capsys.readouterr()
+    assert status == (0 if missing == "tqdm" else 2)  # a bar is a comfort, a picture was asked for
+    (line,) = shown.err.splitlines()
+    assert re.search(r'pip install "nbo\[(progress|plot)\]"', line)

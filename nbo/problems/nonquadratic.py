@@ -63,6 +63,34 @@ class NonQuadratic(BilevelProblem):
         self.s, self.rho = real("s", s, minimum=0.0), real("rho", rho, minimum=0.0)
         self._a, self._b = (self.L + self.mu) / 2, (self.L - self.mu) / 2
 
+    @classmethod
+    def family(
+        cls, kappa: float, *, L: float = 1.0, beta: float = 1.0, s: float = 1.0, rho: float = 0.01
+    ) -> NonQuadratic:
+        """Return a member on which costs grow with `kappa` as fast as the theory allows.
+
+        n = m = 2, B = beta I, d = (2, -sqrt(kappa)), e = 0 and mu = L/kappa. The negative entry of d draws y to where
+        psi'' is near mu.
+
+        Parameters
+        ----------
+        kappa : float
+            L/mu, at least 1.
+        L : float
+            The upper bound of psi''.
+        beta : float
+            |B|.
+        s, rho : float
+            Weights of f.
+
+        Returns
+        -------
+        NonQuadratic
+            The problem.
+        """
+        real("kappa", kappa, minimum=1.0), real("L", L, positive=True), real("beta", beta, minimum=0.0)
+        return cls(beta * np.eye(2), [2.0, -np.sqrt(kappa)], np.zeros(2), mu=L / kappa, L=L, s=s, rho=rho)
+
     def upper_value(self, x: Array, y: Array) -> float:
         """Return f; see `BilevelProblem.upper_value`."""
         return self.s * _robust_value(y - self.d) + self.rho * _robust_value(x - self.e)

@@ -74,6 +74,20 @@ def test_the_family_has_its_condition_number():
     assert np.linalg.norm(nbo.problems.Quadratic.family(4, 7, 2, beta=0.7).B, 2) <= 0.7 + 1e-12
 
 
+def test_the_nonquadratic_family_has_its_condition_number():
+    for kappa in (1.0, 30.0):
+        problem = nbo.problems.NonQuadratic.family(kappa, L=3.0, beta=0.7, s=2.0, rho=0.5)
+        c = problem.constants()
+        assert c.kappa == pytest.approx(kappa) and pytest.approx(3.0) == c.L_g1
+        assert np.linalg.norm(problem.B, 2) == pytest.approx(0.7)
+        np.testing.assert_array_equal(problem.d, [2, -np.sqrt(kappa)])
+        assert (problem.dim_x, problem.dim_y, problem.s, problem.rho) == (2, 2, 2.0, 0.5)
+        assert not problem.e.any()
+    far = nbo.problems.NonQuadratic.family(1e4)
+    y = np.array([-100.0, 100.0])  # both bounds of psi'' are nearly reached
+    np.testing.assert_allclose(far.lower_hvp(np.zeros(2), y, np.ones(2)), [far.mu, far.L], rtol=0.5)
+
+
 def test_the_inverse_of_psi_has_no_cancellation():
     problem = nbo.problems.NonQuadratic([[1.0]], [0.0], [0.0], mu=1e-6, L=1.0)
     for x in (-1e6, -1.0, -1e-9, 1e-12, 1e-3, 5.0, 1e8):
@@ -128,6 +142,10 @@ def test_other_bad_arguments():
         nbo.problems.Quadratic.family(3, 2, 0.5)
     with pytest.raises(ValueError, match=r"kappa: found 5 with n = 1"):
         nbo.problems.Quadratic.family(1, 2, 5)
+    with pytest.raises(ValueError, match=r"kappa: found 0.5; expected a number >= 1"):
+        nbo.problems.NonQuadratic.family(0.5)
+    with pytest.raises(ValueError, match=r"L: found -1.0; expected a positive number"):
+        nbo.problems.NonQuadratic.family(2, L=-1)
     with pytest.raises(ValueError, match=r"mu: found 2 > L = 1"):
         nbo.problems.NonQuadratic(np.ones((2, 1)), np.ones(2), np.ones(1), mu=2, L=1)
     with pytest.raises(ValueError, match="not strongly convex"):

@@ -1,0 +1,61 @@
+"""How studies are shown and kept: text in columns, and JSON files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nbo.datasets import shown
+
+#: Between two columns.
+_GAP = "  "
+
+
+def columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:
+    """Align cells below each other, the first `left` columns at their left ends and the others at their right."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    forms = [f"{{:{'<' if i < left else '>'}{width}}}" for i, width in enumerate(widths)]
+    return "\n".join(_GAP.join(forms).format(*row).rstrip() for row in texts)
+
+
+def require_free(path: str | os.PathLike[str], force: bool) -> Path:
+    """Return the path of a file that may be written; refuse an existing one unless forced, and a missing folder."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path: found {type(path).__name__}; expected a path")
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"path: found the folder {shown(target)}; expected a file")
+    if os.path.lexists(target) and not force:
+        raise FileExistsError(f"path: found {shown(target)}, which exists; expected a new file, or force")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"path: found {shown(target)}; expected an existing folder to put it in")
+    return target
+
+
+def save_json(content: dict[str, Any], path: str | os.PathLike[str], force: bool) -> None:
+    """Write a file whole or not at all."""
+    target = require_free(path, force)
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    handle, name = tempfile.mkstemp(prefix=".nbo-", dir=target.parent)
+    try:
+        with open(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    """Return what new files may not be allowed; temporary ones are private, whatever it is."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
