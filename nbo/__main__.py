@@ -40,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         The exit status: 0, 1 if the output could not be printed, 2 after a mistake in the arguments or data or
-        if memory or the result folder did not suffice, 130 after Ctrl-C, 141 if the reader of the output went
-        away.
+        if memory or the result folder did not suffice, 3 if a run was checked and is not certified, 130 after
+        Ctrl-C, 141 if the reader of the output went away.
     """
     _prepare_streams()
     try:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["convergence", "off_screen_figure", "penalties"]
+    from nbo.theory.complexity import ComplexityStudy
+
+__all__ = ["convergence", "costs", "off_screen_figure", "penalties"]
 
 #: Most rows of :func:`penalties` that stay readable.
 MAX_ROWS = 30
@@ -92,6 +94,42 @@ def convergence(
         ax.xaxis.set_major_locator(_matplotlib("ticker").MaxNLocator(integer=True))
     ax.set_xlabel(_LABELS.get(against, f"{against} calls"))
     ax.set_ylabel(_LABELS.get(quantity, quantity))
+    ax.grid(True, alpha=0.3)
+    return ax
+
+
+def costs(study: ComplexityStudy, ax: Axes | None = None) -> Axes:
+    """Draw gradients (solid) and Hessian-vector products (dashed) over kappa, both axes logarithmic.
+
+    Parameters
+    ----------
+    study : nbo.theory.ComplexityStudy
+        The costs, and the fitted powers for the legend.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if omitted.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes, with a colour a method.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    """
+    ax = _axes(ax)
+    for i, method in enumerate(study.methods):
+        rows = [row for row in study.rows if row.method == method]
+        for quantity, style, name in (("gradients", "o-", "gradients"), ("products", "s--", "Hv products")):
+            label = f"{method}, {name}: {study.exponents[method][quantity].value:.2f}"
+            heights = [getattr(row, quantity) for row in rows]
+            ax.plot([row.kappa for row in rows], heights, style, color=f"C{i}", markersize=4, label=label)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xlabel("kappa")
+    ax.set_ylabel(f"cost until |grad Phi|^2 <= {study.eps:g}")
+    ax.legend(title="fitted power of kappa", fontsize="small")
     ax.grid(True, alpha=0.3)
     return ax
 

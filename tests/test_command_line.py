@@ -525,3 +525,45 @@ def test_theory_without_an_extra(monkeypatch, capsys, tiny_theory, missing, opti
     assert status == (0 if missing == "tqdm" else 2)  # a bar is a comfort, a picture was asked for
     (line,) = shown.err.splitlines()
     assert re.search(r'pip install "nbo\[(progress|plot)\]"', line)
+
+
+def test_theory_certify_checks_a_run(capsys, tmp_path):
+    path = tmp_path / "certificate.json"
+    status = main(["theory", "certify", "quadratic", "--kappa", "4", "--max-iter", "20", "--out", str(path)])
+    out = capsys.readouterr().out
+    assert status == 0 and "everything that the theorem says holds" in out and "kappa = 4" in out
+    assert json.loads(path.read_text())["ok"] is True
+    assert main(["theory", "certify", "quadratic", "--out", str(path)]) == 2
+    assert "exists" in capsys.readouterr().err
+    arguments = ["theory", "certify", "non-quadratic", "--kappa", "2", "--method", "nbo-cg", "--tight"]
+    assert main([*arguments, "--step-factor", "100", "--start", "box1"]) == 3
+    assert "an inequality of the proof fails" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["binary", "ridge", "multinomial", "hyper-cleaning"])
+def test_theory_certify_on_data(name, capsys):
+    for start in ("box1", "edge"):
+        assert main(["theory", "certify", name, "--max-iter", "30", "--start", start]) == 0
+    assert "rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["binary", "--kappa", "3"], "--kappa: found 3 for binary; only quadratic and non-quadratic have one"),
+        (["quadratic", "--kappa", "0.5"], "--kappa: found 0.5; expected a number >= 1"),
+        (["quadratic", "--kappa", "x"], "--kappa: found 'x'; expected a number"),
+        (["quadratic", "--max-iter", "0"], "--max-iter: found 0; expected an integer >= 1"),
+        (["quadratic", "--seed", "-1"], "--seed: found -1; expected an integer >= 0"),
+        (["quadratic", "--step-factor", "0"], "--step-factor: found 0.0; expected a positive number"),
+        (["cubic"], "invalid choice: 'cubic'"),
+        (
+            ["quadratic", "--out", "no/such/folder.json"],
+            "--out: found no/such/folder.json; expected an existing folder",
+        ),
+    ],
+)
+def test_theory_certify_names_what_is_wrong(arguments, message, capsys):
+    assert main(["theory", "certify", *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -10,8 +10,7 @@ BOX = (-2.0, 0.0)
 
 def non_quadratic(kappa, **settings):
     """The instance in which the third power of kappa shows: one flat coordinate and one badly conditioned one."""
-    settings = {"mu": 1 / kappa, "L": 1.0, "rho": 0.01} | settings
-    return nbo.problems.NonQuadratic(np.eye(2), [2, -np.sqrt(kappa)], [0, 0], **settings)
+    return nbo.problems.NonQuadratic.family(kappa, **settings)
 
 
 def rows():

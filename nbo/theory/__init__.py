@@ -8,33 +8,50 @@ from nbo.theory.parameters import DeterministicParameters, StochasticParameters,
 
 if TYPE_CHECKING:
     from nbo.theory.certificates import Certificate, certify_run
+    from nbo.theory.complexity import ComplexityRow, ComplexityStudy, complexity_study
     from nbo.theory.estimates import ConstantsReport, check_constants, estimate_constants
+    from nbo.theory.exponents import Exponent
     from nbo.theory.lyapunov import Lyapunov, LyapunovSummary
+    from nbo.theory.samples import SampleComplexity, SampleRow, sample_complexity
 
 __all__ = [
     "Certificate",
+    "ComplexityRow",
+    "ComplexityStudy",
     "ConstantsReport",
     "DeterministicParameters",
+    "Exponent",
     "Lyapunov",
     "LyapunovSummary",
     "NoConstantsError",
     "ProblemConstants",
+    "SampleComplexity",
+    "SampleRow",
     "StochasticParameters",
     "certify_run",
     "check_constants",
+    "complexity_study",
     "estimate_constants",
+    "sample_complexity",
     "theoretical_parameters",
 ]
 
 #: What runs methods, which themselves need the constants, by the module that has it.
 _LATER = {
     "Certificate": "certificates",
-    "ConstantsReport": "estimates",
     "certify_run": "certificates",
+    "ConstantsReport": "estimates",
     "check_constants": "estimates",
     "estimate_constants": "estimates",
+    "ComplexityRow": "complexity",
+    "ComplexityStudy": "complexity",
+    "complexity_study": "complexity",
+    "Exponent": "exponents",
     "Lyapunov": "lyapunov",
     "LyapunovSummary": "lyapunov",
+    "SampleComplexity": "samples",
+    "SampleRow": "samples",
+    "sample_complexity": "samples",
 }
 
 

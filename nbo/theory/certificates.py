@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +17,7 @@ from nbo.oracles import CountedProblem, OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import integer_state
 from nbo.theory import boxes
+from nbo.theory._outputs import save_json
 from nbo.theory.constants import ProblemConstants, constants_of
 from nbo.theory.lyapunov import Lyapunov, LyapunovSummary, exact
 from nbo.theory.parameters import DeterministicParameters, theoretical_parameters
@@ -118,9 +117,7 @@ class Certificate:
         OSError
             If it cannot be written.
         """
-        text = json.dumps(_plain(self.as_dict()), indent=2, allow_nan=False)
-        with open(Path(path), "w" if force else "x", encoding="utf-8") as file:
-            file.write(text + "\n")
+        save_json(self.as_dict(), path, flag("force", force))
 
     def table(self) -> str:
         """Return it as lines of text.
@@ -324,16 +321,3 @@ def _edge(
         parts.append(part)
         inside = inside and norm(part - centre) + error <= radius
     return (parts[0], parts[1]), inside
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON has a form for."""
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else str(float(value))
-    return int(value) if isinstance(value, np.integer) else value

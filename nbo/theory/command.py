@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: Condition numbers of the full and of the quick version of Table 1.
 KAPPAS, QUICK_KAPPAS = (4, 8, 16, 32), (4, 8, 16)
 
+#: The exit status of a run that is not certified.
+NOT_CERTIFIED = 3
+
 
 def add_theory(commands: Any) -> None:
     """Add ``nbo theory`` and its own commands.
@@ -32,6 +35,7 @@ def add_theory(commands: Any) -> None:
     topics = theory.add_subparsers(required=True, metavar="TOPIC")
     _add_table1(topics)
     _add_table2(topics)
+    _add_certify(topics)
 
 
 def _add_table1(topics: Any) -> None:
@@ -58,8 +62,40 @@ def _add_table2(topics: Any) -> None:
     parser.set_defaults(run=functools.partial(_table2, parser))
 
 
+def _add_certify(topics: Any) -> None:
+    from nbo.theory.instances import INSTANCES, WITH_KAPPA
+
+    parser = topics.add_parser(
+        "certify",
+        help="check every iteration of a run against the convergence proof",
+        description="Run NBO-GD or NBO-CG with the parameters of the theory and check the descent of its Lyapunov "
+        "function and its invariants at every iteration. The exit status is 3 where that fails or proves nothing.",
+    )
+    parser.add_argument("problem", metavar="PROBLEM", choices=INSTANCES, help=f"one of {', '.join(INSTANCES)}")
+    parser.add_argument("--method", choices=("nbo-gd", "nbo-cg"), default="nbo-gd", help="(default: nbo-gd)")
+    parser.add_argument("--kappa", type=_number, help=f"of {' and '.join(WITH_KAPPA)} (default: 8)")
+    parser.add_argument(
+        "--start", choices=("box1", "edge"), default="edge", help="inside BOX 1 or near its border (default: edge)"
+    )
+    parser.add_argument("--max-iter", metavar="N", type=int, default=150, help="iterations (default: 150)")
+    parser.add_argument(
+        "--step-factor", metavar="X", type=_number, default=1.0, help="times alpha; 100 shows that a check can fail"
+    )
+    parser.add_argument("--tight", action="store_true", help="the smaller numbers of inner steps that are proven too")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the start (default: 0)")
+    _add_files(parser)
+    parser.set_defaults(run=functools.partial(_certify, parser))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"found {text!r}; expected a number") from None
+
+
 def _add_files(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="FILE", type=Path, help="a JSON file for all numbers")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="a JSON file for all that was found")
     parser.add_argument("--force", action="store_true", help="replace existing files")
 
 
@@ -83,13 +119,44 @@ def _table1(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> i
 
 
 def _table2(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    from nbo.theory.sample_complexity import sample_complexity
+    from nbo.theory.samples import sample_complexity
 
     _require_free(parser, arguments, "out")
     study = sample_complexity()
     _save(parser, study, arguments)
     print(study)
     return 0
+
+
+def _certify(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    from nbo.theory.certificates import certify_run
+    from nbo.theory.instances import WITH_KAPPA, instance
+
+    if arguments.kappa is not None and arguments.problem not in WITH_KAPPA:
+        parser.error(
+            f"--kappa: found {arguments.kappa:g} for {arguments.problem}; only {' and '.join(WITH_KAPPA)} have one"
+        )
+    _require_free(parser, arguments, "out")
+    try:
+        found = instance(arguments.problem, 8.0 if arguments.kappa is None else arguments.kappa)
+        report = certify_run(
+            found.problem,
+            found.x0,
+            method=arguments.method,
+            phi_star=found.phi_star,
+            max_iter=arguments.max_iter,
+            start=arguments.start,
+            step_factor=arguments.step_factor,
+            tight=arguments.tight,
+            random_state=arguments.seed,
+        )
+    except ValueError as error:  # of an option, whose name it begins with
+        name, _, rest = str(error).partition(":")
+        option = {"random_state": "seed"}.get(name, name).replace("_", "-")
+        parser.error(f"--{option}:{rest}")
+    _save(parser, report, arguments)
+    print(f"{found.text}\n\n{report}")
+    return 0 if report.ok else NOT_CERTIFIED
 
 
 def _require_free(parser: argparse.ArgumentParser, arguments: argparse.Namespace, *options: str) -> None:

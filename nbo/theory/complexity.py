@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._validation import choice, flag, integer, real, vector
+from nbo.initialization import box1
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.problems import NonQuadratic, Quadratic
 from nbo.theory._outputs import columns, save_json
 from nbo.theory.constants import constants_of
 from nbo.theory.exponents import Exponent, fitted_exponent
-from nbo.theory.measuring import Callback, cost, run_to_stationarity, start_in_box
+from nbo.theory.measuring import Callback, run_to_stationarity
 from nbo.theory.parameters import DeterministicParameters, theoretical_parameters
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class ComplexityRow:
     T, D, N : int or None
         Its numbers of inner steps; see `nbo.theory.DeterministicParameters`.
     N_0, Q_0 : int
-        Steps of the initialisation.
+        Steps of the initialisation on y and u, with the few that its certificate may take beyond the formula.
     K : int
         Iterations until |grad Phi(x)|^2 <= eps.
     square : float
@@ -268,22 +269,9 @@ class ComplexityStudy:
         ImportError
             If matplotlib is missing.
         """
-        from nbo import plotting
+        from nbo.plotting import costs
 
-        ax = plotting._axes(ax)
-        for i, method in enumerate(self.methods):
-            rows = [row for row in self.rows if row.method == method]
-            for quantity, style, name in (("gradients", "o-", "gradients"), ("products", "s--", "Hv products")):
-                label = f"{method}, {name}: {self.exponents[method][quantity].value:.2f}"
-                costs = [getattr(row, quantity) for row in rows]
-                ax.plot([row.kappa for row in rows], costs, style, color=f"C{i}", markersize=4, label=label)
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
-        ax.set_xlabel("kappa")
-        ax.set_ylabel(f"cost until |grad Phi|^2 <= {self.eps:g}")
-        ax.legend(title="fitted power of kappa", fontsize="small")
-        ax.grid(True, alpha=0.3)
-        return ax
+        return costs(self, ax)
 
 
 def _cells(row: ComplexityRow) -> tuple[str, ...]:
@@ -355,8 +343,8 @@ def complexity_study(
 
     Examples
     --------
-    >>> from nbo.theory.complexity import complexity_study
-    >>> study = complexity_study(kappas=(2, 4), eps=1e-3, methods=["nbo-gd"])
+    >>> import nbo
+    >>> study = nbo.theory.complexity_study(kappas=(2, 4), eps=1e-3, methods=["nbo-gd"])
     >>> print([row.K for row in study.rows])
     [1678, 11634]
     """
@@ -426,7 +414,7 @@ def _row(
     """Run one method on one problem."""
     parameters = theoretical_parameters(constants_of(problem), method, tight=tight)
     assert isinstance(parameters, DeterministicParameters)
-    start = start_in_box(problem, parameters, x0)
+    start = box1(problem, x0, parameters.constants)
 
     def tell(iterations: int, square: float) -> None:
         if progress is not None:
@@ -443,10 +431,10 @@ def _row(
         D=p.D,
         N=p.N,
         N_0=start.N_0,
-        Q_0=start.Q_0,
+        Q_0=start.n_linear_steps,
         K=run.K,
         square=run.square,
-        counts=cost(p, start, run.K),
+        counts=p.counts(run.K) + start.counts,
         products_made=run.products,
         seconds=run.seconds,
     )

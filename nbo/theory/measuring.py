@@ -1,4 +1,4 @@
-"""Runs with the parameters of the theory, from BOX 1 to the first x with |grad Phi(x)|^2 <= eps."""
+"""Runs with the parameters of the theory to the first x with |grad Phi(x)|^2 <= eps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import numpy.typing as npt
 from nbo._clock import compilation
 from nbo._validation import box
 from nbo._vectors import norm
+from nbo.initialization import Initialization
 from nbo.lower_level import hypergradient
-from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.problems import NonQuadratic
-from nbo.theory import boxes
 from nbo.theory.parameters import DeterministicParameters
 
 if TYPE_CHECKING:
@@ -30,23 +29,6 @@ Callback = Callable[[str, int, float], None]
 
 #: Inner steps between two calls of a callback where the run is compiled, some tenths of a second; Ctrl-C waits for it.
 _CHUNK = 10**7
-
-
-class Start(NamedTuple):
-    """A point in BOX 1.
-
-    Attributes
-    ----------
-    y, u : ndarray
-        (n,) each.
-    N_0, Q_0 : int
-        The steps that led there from zero.
-    """
-
-    y: Array
-    u: Array
-    N_0: int
-    Q_0: int
 
 
 class Run(NamedTuple):
@@ -70,45 +52,11 @@ class Run(NamedTuple):
     seconds: float
 
 
-def start_in_box(problem: BilevelProblem, parameters: DeterministicParameters, x0: Array) -> Start:
-    """Take the steps of BOX 1 from y = u = 0 (paper, Appendix C).
-
-    N_0 steps y <- y - beta_0 grad_2 g, then Q_0 steps u <- u - beta_0 (H u - grad_2 f).
-
-    Parameters
-    ----------
-    problem : BilevelProblem
-        The problem.
-    parameters : DeterministicParameters
-        With its constants and beta_0.
-    x0 : ndarray
-        (m,).
-
-    Returns
-    -------
-    Start
-        The point, and the numbers of steps.
-    """
-    c, beta = parameters.constants, parameters.beta_0
-    y, u = np.zeros((2, problem.dim_y))
-    d_y = problem.lower_grad_y(x0, y)
-    N_0 = boxes.box1_lower_steps(c, norm(d_y), beta, parameters.delta)
-    for _ in range(N_0):
-        y = y - beta * d_y
-        d_y = problem.lower_grad_y(x0, y)
-    grad_2 = problem.upper_grad(x0, y)[1]
-    residual = norm(grad_2) if c.L_f0 == math.inf else None
-    Q_0 = boxes.box1_linear_steps(c, 0.0, norm(d_y), beta, parameters.delta, residual)
-    for _ in range(Q_0):
-        u = u - beta * (problem.lower_hvp(x0, y, u) - grad_2)
-    return Start(y, u, N_0, Q_0)
-
-
 def run_to_stationarity(
     problem: BilevelProblem,
     parameters: DeterministicParameters,
     x0: Array,
-    start: Start,
+    start: Initialization,
     *,
     eps: float,
     max_iter: int,
@@ -127,7 +75,7 @@ def run_to_stationarity(
         Method and steps.
     x0 : ndarray
         (m,).
-    start : Start
+    start : Initialization
         y0 and u0.
     eps : float
         The bound.
@@ -172,7 +120,7 @@ def _compiled(
     problem: Any,
     parameters: DeterministicParameters,
     x0: Array,
-    start: Start,
+    start: Initialization,
     eps: float,
     max_iter: int,
     callback: Callable[[int, float], None],
@@ -219,7 +167,7 @@ def _interpreted(
     problem: BilevelProblem,
     parameters: DeterministicParameters,
     x0: Array,
-    start: Start,
+    start: Initialization,
     eps: float,
     max_iter: int,
     callback: Callable[[int, float], None],
@@ -241,23 +189,3 @@ def _interpreted(
         callback=watch,
     )
     return Run(result.nit, watch.square, result.counts.lower_hvp, result.seconds)
-
-
-def cost(parameters: DeterministicParameters, start: Start, K: int) -> OracleCounts:
-    """Return what a run costs by the numbers of steps of the theory, with its start.
-
-    Parameters
-    ----------
-    parameters : DeterministicParameters
-        Method and steps.
-    start : Start
-        Where it began.
-    K : int
-        Its iterations.
-
-    Returns
-    -------
-    OracleCounts
-        Conjugate gradients count all their steps, though they need no more than n.
-    """
-    return parameters.counts(K, N_0=start.N_0, Q_0=start.Q_0)

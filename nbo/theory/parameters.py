@@ -184,15 +184,16 @@ class DeterministicParameters(TheoreticalParameters):
         """
         return 2 * self.V_0(gap) / (self.alpha * integer("K", K, minimum=1))
 
-    def counts(self, K: int, *, N_0: int = 0, Q_0: int = 0) -> OracleCounts:
+    def counts(self, K: int, *, N_0: int | None = None, Q_0: int | None = None) -> OracleCounts:
         """Return the oracle calls of a run, an upper bound for conjugate gradients (errata A2).
 
         Parameters
         ----------
         K : int
             Iterations.
-        N_0, Q_0 : int
-            Steps of the initialisation on y and u; it takes one gradient of each level more.
+        N_0, Q_0 : int, optional
+            Steps of BOX 1 from zero on y and u, 0 for one that is left out; it takes one gradient of each level more.
+            With neither the run starts in the box.
 
         Returns
         -------
@@ -201,10 +202,11 @@ class DeterministicParameters(TheoreticalParameters):
         """
         from nbo.solvers.costs import evaluated
 
-        K = integer("K", K)
-        each = evaluated(self.solver(), 1)
-        start = OracleCounts(upper_grad=1, lower_grad_y=N_0 + 1, lower_hvp=Q_0) if N_0 or Q_0 else OracleCounts()
-        return K * each + start
+        total = integer("K", K) * evaluated(self.solver(), 1)
+        if N_0 is None and Q_0 is None:
+            return total
+        on_y, on_u = integer("N_0", N_0 or 0), integer("Q_0", Q_0 or 0)
+        return total + OracleCounts(upper_grad=1, lower_grad_y=on_y + 1, lower_hvp=on_u)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

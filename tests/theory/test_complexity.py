@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 import nbo
 from nbo.problems import NonQuadratic, Quadratic
-from nbo.theory import boxes, theoretical_parameters
+from nbo.theory import theoretical_parameters
 from nbo.theory.complexity import complexity_study
 from nbo.theory.exponents import fitted_exponent
-from nbo.theory.measuring import cost, start_in_box
-from nbo.theory.sample_complexity import sample_complexity
+from nbo.theory.samples import sample_complexity
 
 QUICK = {"kappas": (2, 4), "eps": 1e-2, "methods": ("nbo-gd", "amigo-cg")}
 
@@ -79,18 +78,15 @@ def test_numbers_beyond_int64_are_fitted():
     assert fitted_exponent([2, 4, 8], [2**90, 2**180, 2**270]).value == pytest.approx(90)
 
 
-@pytest.mark.parametrize("problem", [NonQuadratic.family(16), Quadratic.family(2, 2, 16)], ids=["other", "quadratic"])
-def test_the_start_is_in_the_box_and_is_counted(problem):
-    parameters = theoretical_parameters(problem.constants(), "nbo-gd")
-    x0 = np.array([0.5, 0.5])
-    start = start_in_box(problem, parameters, x0)
-    radii = boxes.box1(parameters.constants)
-    assert start.N_0 > 0
-    assert np.linalg.norm(start.y - problem.y_star(x0)) <= radii.y
-    assert np.linalg.norm(start.u - problem.u_star(x0)) <= radii.u
-    counts = cost(parameters, start, 7)
-    assert counts.lower_grad_y == 7 + start.N_0 + 1
-    assert counts.lower_hvp == 7 * (2 * parameters.T + 1) + start.Q_0
+def test_a_run_starts_in_the_box_and_counts_the_way_there():
+    parameters = theoretical_parameters(NonQuadratic.family(16).constants(), "nbo-gd")
+    start = nbo.initialization.box1(NonQuadratic.family(16), np.array([0.5, 0.5]))
+    assert start.membership.inside and start.N_0 > 0
+    counts = parameters.counts(7, N_0=start.N_0, Q_0=start.n_linear_steps)
+    assert counts == parameters.counts(7) + start.counts
+    assert counts.lower_hvp == 7 * (2 * parameters.T + 1) + start.n_linear_steps
+    row = complexity_study(kappas=(15, 16), eps=1e3, methods=["nbo-gd"]).rows[1]
+    assert row.K == 0 and row.counts == start.counts
 
 
 def test_rows_hold_first_hits_and_exact_costs(small):

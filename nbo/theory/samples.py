@@ -229,8 +229,8 @@ def sample_complexity(kappas: Sequence[float] = (4, 8, 16, 32), eps: float = 1e-
 
     Examples
     --------
-    >>> from nbo.theory.sample_complexity import sample_complexity
-    >>> study = sample_complexity(kappas=(4, 8, 16))
+    >>> import nbo
+    >>> study = nbo.theory.sample_complexity(kappas=(4, 8, 16))
     >>> print(f"{study.eps_exponents['lower_grad_y'].value:.3f}")
     -2.000
     """
