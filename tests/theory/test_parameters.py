@@ -210,6 +210,17 @@ def test_errata_E6_the_smoothness_constant_scales_with_f(c):
     )
 
 
+def test_errata_E7_the_old_iterate_gives_the_direction_of_x():
+    """In place, line by line, is another method, for which nothing is proved."""
+    problem, x = instance("non-quadratic:4")
+    p = theoretical_parameters(problem.constants())
+    y, u = problem.y_star(x) + 0.1, problem.u_star(x) + 0.2
+    res = nbo.minimize(problem, x, y0=y, u0=u, method=p.solver(), tol=0.0, max_iter=1)
+    directions = [problem.upper_grad(x, at)[0] - problem.lower_jvp(x, at, v) for at, v in ((y, u), (res.y, res.u))]
+    assert np.allclose(res.x, x - p.alpha * directions[0], rtol=0, atol=1e-15)
+    assert not np.allclose(directions[0], directions[1], rtol=1e-3)
+
+
 def test_errata_E8_counts_at_their_limits():
     c = ProblemConstants(mu=1, L_g1=1, L_g2=0, L_f0=1, L_f1=1, C_f0=1)
     assert boxes.log_rate(1.0, c) == -math.inf
