@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import json
 import math
@@ -13,10 +14,48 @@ from typing import Any
 
 import numpy as np
 
+from nbo._validation import flag
 from nbo.datasets import shown
 
 #: Between two columns.
 _GAP = "  "
+
+
+class Report(abc.ABC):
+    """What a study or a check found: it prints itself and can be kept as JSON."""
+
+    @abc.abstractmethod
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as numbers, texts, lists and dicts.
+
+        Returns
+        -------
+        dict
+            What `save` writes.
+        """
+
+    @abc.abstractmethod
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write a JSON file, in which numbers that are infinite or NaN are texts.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to; the folder has to exist.
+        force : bool
+            Whether an existing file may be replaced.
+
+        Raises
+        ------
+        OSError
+            If the file exists already (FileExistsError), or cannot be written.
+        """
+        save_json(self.as_dict(), path, flag("force", force))
 
 
 def columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:

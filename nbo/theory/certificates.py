@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from nbo.oracles import CountedProblem, OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.sampling import integer_state
 from nbo.theory import boxes
-from nbo.theory._outputs import save_json
+from nbo.theory._outputs import Report
 from nbo.theory.constants import ProblemConstants, constants_of
 from nbo.theory.lyapunov import Lyapunov, LyapunovSummary, exact
 from nbo.theory.parameters import DeterministicParameters, theoretical_parameters
@@ -34,8 +33,8 @@ STARTS = ("box1", "edge")
 EDGE = 0.99
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Certificate:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Certificate(Report):
     """What `certify_run` has found.
 
     Attributes
@@ -99,25 +98,6 @@ class Certificate:
         checks["violations"] = [violation._asdict() for violation in self.checks.violations]
         checks["counts"] = self.checks.counts.as_dict()
         return {**found, "parameters": parameters, "checks": checks, "counts": self.counts.as_dict()}
-
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write it as JSON, in which numbers that are infinite or NaN are texts.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file.
-        force : bool
-            Replace an existing file.
-
-        Raises
-        ------
-        FileExistsError
-            If there is one and `force` is False.
-        OSError
-            If it cannot be written.
-        """
-        save_json(self.as_dict(), path, flag("force", force))
 
     def table(self) -> str:
         """Return it as lines of text.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,7 @@ from nbo.initialization import box1
 from nbo.oracles import OracleCounts
 from nbo.problem import BilevelProblem
 from nbo.problems import NonQuadratic, Quadratic
-from nbo.theory._outputs import columns, save_json
+from nbo.theory._outputs import Report, columns
 from nbo.theory.constants import constants_of
 from nbo.theory.exponents import Exponent, fitted_exponent
 from nbo.theory.measuring import Callback, run_to_stationarity
@@ -126,7 +125,7 @@ class ComplexityRow:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class ComplexityStudy:
+class ComplexityStudy(Report):
     """Costs of methods over condition numbers; it prints itself as a table beside the paper's Table 1.
 
     Attributes
@@ -207,9 +206,6 @@ class ComplexityStudy:
             ]
         )
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def as_dict(self) -> dict[str, Any]:
         """Return everything in JSON's types.
 
@@ -233,23 +229,6 @@ class ComplexityStudy:
             "exponents": fits,
             "paper": {m: {**PAPER[m]._asdict(), "note": _NOT_RUN if m in UNMEASURED else ""} for m in shown},
         }
-
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write a JSON file.
-
-        Parameters
-        ----------
-        path : str or path
-            Where to; the folder has to exist.
-        force : bool
-            Whether an existing file may be replaced.
-
-        Raises
-        ------
-        OSError
-            If the file exists already (FileExistsError), or cannot be written.
-        """
-        save_json(self.as_dict(), path, flag("force", force))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw gradients (solid) and Hessian-vector products (dashed) over kappa, both axes logarithmic.

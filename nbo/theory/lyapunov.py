@@ -238,8 +238,7 @@ class Lyapunov:
         parameters = theoretical_parameters(self.constants)
         self._alpha = parameters.alpha if step_size is None else real("step_size", step_size, positive=True)
         self._b_y, self._b_u = parameters.b_y, parameters.b_u
-        self._phi_star_given = phi_star is not None
-        self._phi_star = 0.0 if phi_star is None else real("phi_star", phi_star)
+        self._phi_star = -math.inf if phi_star is None else real("phi_star", phi_star)
         self._radii = (
             over(self.constants.mu, 2 * self.constants.L_g2),
             over(5 * boxes.positive_L1(self.constants), 2 * self.constants.L_g2),
@@ -299,10 +298,15 @@ class Lyapunov:
         began = time.perf_counter()
         found = exact(self._problem, self.constants, x, None if self._last is None else self._last[1].y)
         self.counts = self.counts + found.counts
-        if nit == 0 and found.value < self._phi_star - found.value_error and self._phi_star_given:
+        if nit == 0 and found.value < self._phi_star - found.value_error:
             raise ValueError(f"phi_star: found {self._phi_star:g}; expected at most Phi(x0) = {found.value:g}")
         e_y, e_u = norm(y - found.y), norm(u - found.u)
-        V = found.value - self._phi_star + self._b_y * e_y**2 + self._b_u * e_u**2
+        V = (
+            found.value
+            - (self._phi_star if self._phi_star > -math.inf else 0.0)
+            + self._b_y * e_y**2
+            + self._b_u * e_u**2
+        )
         row = Row(nit, V, found.value, e_y, e_u, norm(found.grad))
         rounding = (self._eps * norm(y) + found.y_error, self._eps * norm(u) + found.u_error)
         named = zip(("y-invariant", "u-invariant"), (e_y, e_u), self._radii, rounding, strict=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from typing import Any
 
-from nbo._validation import flag, real
+from nbo._validation import real
 from nbo.oracles import OracleCounts
 from nbo.problems import NonQuadratic
-from nbo.theory._outputs import columns, save_json
+from nbo.theory._outputs import Report, columns
 from nbo.theory.complexity import condition_numbers
 from nbo.theory.exponents import Exponent, fitted_exponent
 from nbo.theory.parameters import StochasticParameters, theoretical_parameters
@@ -79,7 +78,7 @@ class SampleRow:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class SampleComplexity:
+class SampleComplexity(Report):
     """Samples by theory over condition numbers; it prints itself as a table beside the paper's Table 2.
 
     Attributes
@@ -163,9 +162,6 @@ class SampleComplexity:
             ]
         )
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def as_dict(self) -> dict[str, Any]:
         """Return everything in JSON's types.
 
@@ -185,23 +181,6 @@ class SampleComplexity:
             "orders": ORDERS,
             "paper": PAPER,
         }
-
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write a JSON file.
-
-        Parameters
-        ----------
-        path : str or path
-            Where to; the folder has to exist.
-        force : bool
-            Whether an existing file may be replaced.
-
-        Raises
-        ------
-        OSError
-            If the file exists already (FileExistsError), or cannot be written.
-        """
-        save_json(self.as_dict(), path, flag("force", force))
 
 
 def sample_complexity(kappas: Sequence[float] = (4, 8, 16, 32), eps: float = 1e-4) -> SampleComplexity:
