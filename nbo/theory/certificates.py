@@ -140,6 +140,7 @@ class Certificate(Report):
             "the constants are estimates": self.kind != "bound",
             "the start is not certified": not self.inside,
             "bounds of x cut steps": self.checks.n_clipped > 0,
+            "rounding hides every decrease": self.checks.n_unresolved == self.checks.n_checked,
             "the rate is not reached": True,
         }
         return "no inequality fails, but " + next(reason for reason, holds in reasons.items() if holds)

@@ -167,8 +167,8 @@ class LyapunovSummary(Printed):
 
     @property
     def ok(self) -> bool:
-        """Whether something was checked, nothing failed, and no step was cut by a bound."""
-        return self.n_checked > 0 and not self.violations and not self.n_clipped
+        """Whether something was seen beyond rounding, nothing failed, and no step was cut by a bound."""
+        return self.n_checked > self.n_unresolved and not self.violations and not self.n_clipped
 
 
 class Lyapunov:
@@ -301,12 +301,8 @@ class Lyapunov:
         if nit == 0 and found.value < self._phi_star - found.value_error:
             raise ValueError(f"phi_star: found {self._phi_star:g}; expected at most Phi(x0) = {found.value:g}")
         e_y, e_u = norm(y - found.y), norm(u - found.u)
-        V = (
-            found.value
-            - (self._phi_star if self._phi_star > -math.inf else 0.0)
-            + self._b_y * e_y**2
-            + self._b_u * e_u**2
-        )
+        shift = 0.0 if self._phi_star == -math.inf else self._phi_star
+        V = found.value - shift + self._b_y * e_y**2 + self._b_u * e_u**2
         row = Row(nit, V, found.value, e_y, e_u, norm(found.grad))
         rounding = (self._eps * norm(y) + found.y_error, self._eps * norm(u) + found.u_error)
         named = zip(("y-invariant", "u-invariant"), (e_y, e_u), self._radii, rounding, strict=True)
