@@ -130,12 +130,22 @@ def steps_until(target: float, start: float, log_rate: float) -> int:
     -------
     int
         The number of steps.
+
+    Raises
+    ------
+    NoConstantsError
+        If there is no such number.
     """
     if start <= target:
         return 0
+    if not (target > 0 and start < math.inf):
+        raise NoConstantsError(
+            f"constants: found that a distance of {start:g} must become {target:g}; expected positive numbers that can "
+            "be represented"
+        )
     if log_rate == -math.inf:
         return 1
-    return max(0, math.ceil(math.log(target / start) / log_rate))
+    return max(0, math.ceil((math.log(target) - math.log(start)) / log_rate))
 
 
 def log_rate(beta: float, constants: ProblemConstants) -> float:
@@ -240,8 +250,8 @@ def box2_lower_steps(constants: ProblemConstants, grad_norm: float, beta: float,
     int
         At least 0.
     """
-    half = (constants.mu * box2(constants, delta).y) ** 2 / 2
-    return steps_until(half, grad_norm**2, log_rate(beta, constants))
+    target = constants.mu * box2(constants, delta).y / math.sqrt(2)
+    return steps_until(target, grad_norm, log_rate(beta, constants) / 2)
 
 
 def box2_linear_steps(
@@ -271,8 +281,8 @@ def box2_linear_steps(
         At least 0.
     """
     distance = adjoint_distance(constants, u_norm, grad_norm)
-    half = box2(constants, delta).u ** 2 / 2
-    return steps_until(half, 4 * distance**2, log_rate(beta / 2, constants))
+    target = box2(constants, delta).u / math.sqrt(8)
+    return steps_until(target, distance, log_rate(beta / 2, constants) / 2)
 
 
 def box2_gradient_batch(constants: ProblemConstants, beta: float, delta: float = 1.0) -> int:

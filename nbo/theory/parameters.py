@@ -165,7 +165,7 @@ class DeterministicParameters(TheoreticalParameters):
         int
             ceil(2 V_0/(alpha eps)).
         """
-        return math.ceil(2 * self.V_0(gap) / (self.alpha * real("eps", eps, positive=True)))
+        return _iterations_until(eps, 2 * self.V_0(gap), self.alpha)
 
     def rate_bound(self, K: int, gap: float) -> float:
         """Bound the mean of |grad Phi(x^k)|^2 over the first iterations.
@@ -434,6 +434,8 @@ def theoretical_parameters(
         "delta": delta,
         "literal": literal,
     }
+    if not 0 < min(common["b_y"], common["b_u"]) <= max(common["b_y"], common["b_u"]) < math.inf:
+        raise _beyond_range(common["b_y"], common["b_u"])
     if method == "nsbo-sgd":
         return _stochastic(common, K, eps, gap)
     for name, given in (("K", K), ("eps", eps), ("gap", gap)):
@@ -444,8 +446,20 @@ def theoretical_parameters(
 
 
 def _alpha(c: ProblemConstants) -> float:
-    L1 = boxes.positive_L1(c)
-    return min(c.mu**2 / (64 * L1 * c.L_g1**2), over(c.mu**2, 8 * c.L_g1 * times(c.L_g2, c.L2)))
+    return _least(1 / (64 * c.q**2 * boxes.positive_L1(c)), over(c.mu / c.q, 8 * times(c.L_g2, c.L2)))
+
+
+def _least(*bounds: float) -> float:
+    """Return the least bound of alpha, which has to be a positive number in floating point."""
+    alpha = min(bounds)
+    if not 0 < alpha < math.inf:
+        raise _beyond_range(*bounds)
+    return alpha
+
+
+def _beyond_range(*found: float) -> NoConstantsError:
+    shown = " and ".join(f"{value:g}" for value in found)
+    return NoConstantsError(f"constants: found bounds or weights {shown} with them; expected positive, finite numbers")
 
 
 def _steps(method: str, c: ProblemConstants, gamma: float, tight: bool) -> dict[str, Any]:
@@ -487,7 +501,15 @@ def _stochastic(common: dict[str, Any], K: int | None, eps: float | None, gap: f
 
 def _stochastic_alpha(c: ProblemConstants) -> float:
     L1 = boxes.positive_L1(c)
-    return min(c.mu**2 / (160 * c.r * L1 * c.L_g1**2), over(c.mu**2, 80 * c.r * c.L_g1 * times(c.L_g2, c.L2)))
+    return _least(1 / (160 * c.r * c.q**2 * L1), over(c.mu / c.q, 80 * c.r * times(c.L_g2, c.L2)))
+
+
+def _iterations_until(eps: Any, total: float, alpha: float) -> int:
+    """Return ceil(total/(alpha eps))."""
+    found = total / alpha / real("eps", eps, positive=True)
+    if not found < math.inf:
+        raise ValueError(f"eps: found {eps:g}; expected a larger one: the number of iterations is not finite")
+    return math.ceil(found)
 
 
 def _iterations(
@@ -504,7 +526,7 @@ def _iterations(
         raise ValueError("gap: found None; expected a bound of Phi(x0) - Phi* beside K or eps")
     V_0 = real("gap", gap, minimum=0.0) + surplus
     if K is None:
-        K = math.ceil(4 * V_0 / (alpha * real("eps", eps, positive=True)))
+        K = _iterations_until(eps, 4 * V_0, alpha)
     return integer("K", K, minimum=1), 2 * V_0 / (5 * alpha * K)
 
 
