@@ -274,15 +274,14 @@ class Box2(Initializer):
         size = boxes.box2_gradient_batch(constants, beta, self.delta)
         self._affordable("N_0 |B_{0,n}|", N_0 * size)
         for _ in range(N_0):
-            y = y - step * draws.mean(size, "lower", lambda sub: sub.lower_model(x, y).grad_y())  # noqa: B023
+            y = y - step * draws.lower_grad_y(x, y, size)
             yield y, u
         gradient = norm(view.lower_model(x, y).grad_y())
         Q_0 = self._few("Q_0", boxes.box2_linear_steps(constants, norm(u), gradient, beta, self.delta))
         batches = boxes.box2_batches(constants, gradient, beta, self.delta)
         self._affordable("Q_0 (|B_{0,q}| + |B'_{0,q}|)", Q_0 * (batches.hessian + batches.upper))
         for _ in range(Q_0):
-            product = draws.mean(batches.hessian, "lower", lambda sub: sub.lower_model(x, y).hvp(u[None])[0])  # noqa: B023
-            u = u - step * (product - draws.mean(batches.upper, "upper", lambda sub: sub.upper_grad(x, y)[1]))
+            u = u - step * (draws.lower_hvp(x, y, u, batches.hessian) - draws.upper_grad_y(x, y, batches.upper))
             yield y, u
         residual = view.lower_model(x, y).hvp(u[None])[0] - view.upper_grad(x, y)[1]
         membership = _membership(constants, boxes.box2(constants, self.delta), gradient, norm(residual))
@@ -302,15 +301,25 @@ class _Draws:
     def __init__(self, view: CountedProblem, random: np.random.Generator) -> None:
         self._view, self._random = view, random
 
-    def mean(self, size: int, level: str, oracle: Callable[[CountedProblem], Array]) -> Array:
+    def lower_grad_y(self, x: Array, y: Array, size: int) -> Array:
+        return self._mean("lower", size, lambda batch: self._lower(batch).lower_model(x, y).grad_y())
+
+    def lower_hvp(self, x: Array, y: Array, u: Array, size: int) -> Array:
+        return self._mean("lower", size, lambda batch: self._lower(batch).lower_model(x, y).hvp(u[None])[0])
+
+    def upper_grad_y(self, x: Array, y: Array, size: int) -> Array:
+        return self._mean("upper", size, lambda batch: self._view.over_samples(None, batch).upper_grad(x, y)[1])
+
+    def _lower(self, batch: Array) -> CountedProblem:
+        return self._view.over_samples(batch, None)
+
+    def _mean(self, level: str, size: int, oracle: Callable[[Array], Array]) -> Array:
         """Return the mean of an oracle over `size` draws, in chunks of a bounded size."""
-        n = getattr(self._view.problem, f"n_samples_{level}")
-        total: Any = 0.0
+        n, total = getattr(self._view.problem, f"n_samples_{level}"), np.zeros(self._view.dim_y)
         for start in range(0, size, _CHUNK):
             batch = self._random.integers(n, size=min(_CHUNK, size - start))
-            sub = self._view.over_samples(*((batch, None) if level == "lower" else (None, batch)))
-            total = total + len(batch) / size * oracle(sub)
-        return np.asarray(total, dtype=self._view.dtype)
+            total += len(batch) / size * oracle(batch)
+        return total.astype(self._view.dtype)
 
 
 #: Names for ``nbo.minimize(..., initialization=NAME)``.

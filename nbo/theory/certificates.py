@@ -152,7 +152,7 @@ class Certificate(Report):
         found = self.checks.violations
         if not found:
             return "none"
-        first = min(found)
+        first = found[0]
         return f"{len(found):,}; first: {first.what} at iteration {first.iteration}, by {first.excess:.3g} of it"
 
     def _rate(self) -> str:

@@ -282,7 +282,7 @@ class Lyapunov:
             n_checked=len(checked),
             n_unresolved=len(checked) - len(clear),
             n_clipped=self._clipped,
-            violations=tuple(self._violations),
+            violations=tuple(sorted(self._violations)),
             descent_slack=min(clear, default=math.nan),
             y_slack=_left(far_y, self._radii[0]),
             u_slack=_left(far_u, self._radii[1]),
