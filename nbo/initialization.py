@@ -456,7 +456,8 @@ def box2(
     -------
     Initialization
         The start. It costs 2 lower_grad_y, 1 upper_grad and 1 lower_hvp over all samples for the numbers of steps and
-        the certificate (errata A7), and N_0 lower_grad_y, Q_0 upper_grad and Q_0 lower_hvp over batches.
+        the certificate (errata A7), and N_0 lower_grad_y, Q_0 upper_grad and Q_0 lower_hvp over batches; a batch of
+        more than 262,144 samples takes several calls.
 
     Raises
     ------
