@@ -1,4 +1,4 @@
-"""Starting points from which the convergence theorems hold: BOX 1 and BOX 2 (paper, Appendix C).
+"""Starting points from which the convergence theorems hold: BOX 1 and BOX 2 (paper, Appendix D).
 
 Each routine is a generator that yields the iterate after each step, so that a run can end it between two of them.
 """

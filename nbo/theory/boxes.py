@@ -1,4 +1,4 @@
-"""The sets of starting points that the theorems ask for, and how many steps lead into them (paper, Appendix C)."""
+"""The sets of starting points that the theorems ask for, and how many steps lead into them (paper, Appendix D)."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def log_rate(beta: float, constants: ProblemConstants) -> float:
 
 
 def box1_lower_steps(constants: ProblemConstants, grad_norm: float, beta: float, delta: float = 1.0) -> int:
-    """Return N_0 of BOX 1, the gradient steps on y (paper, Appendix C; errata E1, E8).
+    """Return N_0 of BOX 1, the gradient steps on y (paper, Appendix D; errata E1, E8).
 
     N_0 = ceil(2 ln(min(mu sqrt(delta)/(2 sqrt L1), mu^2/(2 L_g2))/|grad_2 g(x0, y00)|)/ln(1 - beta mu)).
 
@@ -200,7 +200,7 @@ def box1_linear_steps(
     delta: float = 1.0,
     residual: float | None = None,
 ) -> int:
-    """Return Q_0 of BOX 1, the steps on u (paper, Appendix C; errata E1, E8).
+    """Return Q_0 of BOX 1, the steps on u (paper, Appendix D; errata E1, E8).
 
     Q_0 = ceil(ln(min(5 L1/(4 L_g2), sqrt(delta L1)/(2 mu))/D)/ln(1 - beta mu)) with
     D = |u00| + L1 |grad_2 g(x0, y0)|/mu^2 + r_u.
@@ -230,7 +230,7 @@ def box1_linear_steps(
 
 
 def box2_lower_steps(constants: ProblemConstants, grad_norm: float, beta: float, delta: float = 1.0) -> int:
-    """Return N_0 of BOX 2 (paper, Appendix C); see `box1_lower_steps`.
+    """Return N_0 of BOX 2 (paper, Appendix D); see `box1_lower_steps`.
 
     N_0 = ceil(ln(min(delta mu^2/(8 L1), mu^4/(40 r L_g2^2))/|grad_2 g(x0, y00)|^2)/ln(1 - beta mu)).
 
@@ -257,7 +257,7 @@ def box2_lower_steps(constants: ProblemConstants, grad_norm: float, beta: float,
 def box2_linear_steps(
     constants: ProblemConstants, u_norm: float, grad_norm: float, beta: float, delta: float = 1.0
 ) -> int:
-    """Return Q_0 of BOX 2 (paper, Appendix C); see `box1_linear_steps`.
+    """Return Q_0 of BOX 2 (paper, Appendix D); see `box1_linear_steps`.
 
     Q_0 = ceil(ln(min(2 L1^2/(5 r L_g2^2), delta L1/(2 mu^2))/(4 D^2))/ln(1 - beta mu/2)) with
     D = |u00| + L1 |grad_2 g(x0, y0)|/mu^2 + r_u.
@@ -286,7 +286,7 @@ def box2_linear_steps(
 
 
 def box2_gradient_batch(constants: ProblemConstants, beta: float, delta: float = 1.0) -> int:
-    """Return |B_{0,n}| of BOX 2, the samples in a step on y (paper, Lemma C.2; errata E4).
+    """Return |B_{0,n}| of BOX 2, the samples in a step on y (paper, Lemma D.2; errata E4).
 
     beta sigma_g1^2/(mu min(mu^2/(40 r L_g2^2), delta/(8 L1))).
 
@@ -309,7 +309,7 @@ def box2_gradient_batch(constants: ProblemConstants, beta: float, delta: float =
 
 
 def box2_batches(constants: ProblemConstants, grad_norm: float, beta: float, delta: float = 1.0) -> Batches:
-    """Return the batch sizes of BOX 2 (paper, Lemma C.2; errata E4).
+    """Return the batch sizes of BOX 2 (paper, Lemma D.2; errata E4).
 
     |B_{0,q}| = max(8 beta sigma_g2^2/mu, 32 beta sigma_g2^2 (L1 |grad_2 g(x0, y0)|/mu^2 + r_u)^2/(mu m)) and
     |B'_{0,q}| = 16 beta sigma_f1^2/(mu m), with m = min(L1^2/(5 r L_g2^2), delta L1/(4 mu^2)).

@@ -133,7 +133,7 @@ def estimate_constants(
     is a sensible margin; where the region has many more dimensions than `n_points`, compare several seeds first.
 
     L_g1 is the largest of |nabla_22^2 g| and |nabla_12^2 g|, in operator norm as L_g2; the deviations sigma_g2 and
-    sigma_g12 of single samples are in Frobenius norm (errata A9). Lipschitz constants come from
+    sigma_g12 of single samples are in Frobenius norm (errata A8, A9). Lipschitz constants come from
     differences over short moves: of x, of y along eigenvectors of H, of both, and along the directions in which
     second derivatives change most. L_f0 and C_f0 are taken at y*(x) alone where L_g2 is so small that the tube is cut
     at 1 + |y*|. Samples of a finite sum are compared one by one up to 300, else in 150 drawn pairs, and second

@@ -211,7 +211,7 @@ class DeterministicParameters(TheoreticalParameters):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StochasticParameters(TheoreticalParameters):
-    """Parameters of NSBO-SGD (paper, Theorem 3.7 with Lemma D.8; errata F).
+    """Parameters of NSBO-SGD (paper, Theorem 3.7 with Lemma E.9; errata F).
 
     Parameters
     ----------
@@ -486,8 +486,11 @@ def _krylov_steps(factor: float, q: float) -> int:
 def _stochastic(common: dict[str, Any], K: int | None, eps: float | None, gap: float | None) -> StochasticParameters:
     c: ProblemConstants = common["constants"]
     literal = common["literal"]
-    if not max(c.L_f0, c.C_f0) < math.inf:
-        raise NoConstantsError(f"constants: found L_f0 = {c.L_f0:g}, C_f0 = {c.C_f0:g}; expected finite ones: bound x")
+    if not max(c.L_f0, times(c.L_g2, c.C_f0)) < math.inf:
+        raise NoConstantsError(
+            f"constants: found L_f0 = {c.L_f0:g}, C_f0 = {c.C_f0:g}; expected finite ones: bound x (C_f0 may be "
+            "infinite for L_g2 = 0)"
+        )
     alpha, rate = _stochastic_alpha(c), boxes.log_rate(common["gamma"] / 2, c)
     alpha = printed.stochastic_alpha(c) if literal else alpha
     T = printed.stochastic_T(c, rate) if literal else math.ceil(max(math.log(40 * c.r) / 2, math.log(96)) / -rate)
@@ -531,7 +534,7 @@ def _iterations(
 
 
 def _variance_caps(c: ProblemConstants, a: float, eta: float) -> dict[str, Any]:
-    """Return the limits of variances that keep the iterates near (Lemma D.8) and those of the rate, whichever is less.
+    """Return the limits of variances that keep the iterates near (Lemma E.9) and those of the rate, whichever is less.
 
     Of the five terms that noise adds to the rate each may be eta.
     """

@@ -77,7 +77,7 @@ def alpha(constants: ProblemConstants) -> float:
 
 
 def stochastic_alpha(constants: ProblemConstants) -> float:
-    """Return the printed minimum of the terms in Lemma D.8 and in the proof of Theorem 3.7.
+    """Return the printed minimum of the terms in Lemma E.9 and in the proof of Theorem 3.7.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def stochastic_alpha(constants: ProblemConstants) -> float:
 
 
 def stochastic_T(constants: ProblemConstants, log_rate: float) -> int:
-    """Return the printed T of Lemma D.8, whose maximum picks the smaller number (errata E2).
+    """Return the printed T of Lemma E.9, whose maximum picks the smaller number (errata E2).
 
     Parameters
     ----------

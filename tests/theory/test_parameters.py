@@ -38,7 +38,7 @@ def exact_six_terms(c):
 
 
 def exact_stochastic_terms(c):
-    """The minimum of Lemma D.8 and of the addition in the proof of Theorem 3.7."""
+    """The minimum of Lemma E.9 and of the addition in the proof of Theorem 3.7."""
     r = c.r
     return min(
         c.mu / (6 * math.sqrt(2) * c.Lu * c.L_g1),
@@ -251,6 +251,9 @@ def test_nothing_is_nan_without_third_derivatives(c):
             assert not np.isnan(numbers).any() and np.isfinite(p.alpha)
     with pytest.raises(NoConstantsError, match="L_f0 = inf, C_f0 = inf; expected finite ones"):
         theoretical_parameters(c, "nsbo-sgd")
+    s = theoretical_parameters(dataclasses.replace(c, L_f0=1.0), "nsbo-sgd", K=10, gap=1.0)
+    numbers = [s.alpha, s.S_f1, s.S_g1, s.S_1, s.S_2, s.S_3, s.rate_bound(10, 1.0)]
+    assert np.isfinite(numbers).all() and s.rate_bound(10, 1.0) <= 4 * s.V_0(1.0) / (s.alpha * 10) * (1 + 1e-9)
 
 
 @given(constants(), st.integers(1, 10**6), log_uniform)
@@ -271,7 +274,7 @@ def test_batches_reach_the_stochastic_rate(c, K, gap):
 
 @given(constants())
 def test_invariants_of_the_stochastic_lemma(c):
-    """With these alpha and variances the bounds of BOX 2 pass from one iterate to the next (Lemma D.8)."""
+    """With these alpha and variances the bounds of BOX 2 pass from one iterate to the next (Lemma E.9)."""
     p = theoretical_parameters(c, "nsbo-sgd")
     mu, L1, r, g = c.mu, c.L1, c.r, c.L_g1
     y, u = mu**2 / (20 * r * c.L_g2**2), 4 * L1**2 / (5 * r * c.L_g2**2)
