@@ -24,7 +24,8 @@ def lines(values: Mapping[str, Any]) -> str:
     """
     width = max(map(len, values))
     with np.printoptions(threshold=6, edgeitems=3, precision=6):
-        return "\n".join(f"{name:>{width}}: {value!s}" for name, value in values.items())
+        shown = {name: str(value).replace("\n", "\n" + " " * (width + 2)) for name, value in values.items()}
+        return "\n".join(f"{name:>{width}}: {text}" for name, text in shown.items())
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)

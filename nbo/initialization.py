@@ -23,6 +23,18 @@ from nbo.sampling import integer_state
 from nbo.theory import boxes
 from nbo.theory.constants import ProblemConstants, constants_of, times
 
+__all__ = [
+    "Box1",
+    "Box2",
+    "Initialization",
+    "Initializer",
+    "Membership",
+    "box1",
+    "box2",
+    "in_box1",
+    "in_box2",
+]
+
 Array = npt.NDArray[Any]
 
 #: The most steps of a routine, unless asked for otherwise: more of them mean constants that are of no use.
@@ -625,7 +637,7 @@ def _membership(constants: ProblemConstants, radii: boxes.Radii, grad_norm: floa
 
 def _against(bounds: Any, radii: boxes.Radii, kind: str) -> Membership:
     y_bound, u_bound = map(float, bounds)
-    inside = y_bound <= radii.y and u_bound <= radii.u
+    inside = bool(y_bound <= radii.y and u_bound <= radii.u)
     return Membership(inside, y_bound, radii.y, u_bound, radii.u, kind)
 
 

@@ -55,6 +55,10 @@ _LATER = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> object:
     """Import on demand what depends on the methods."""
     if name in _LATER:

@@ -80,10 +80,10 @@ class Certificate(Report):
 
     @property
     def ok(self) -> bool:
-        """Whether the theorem covers the run and all that it says was found to hold."""
+        """Whether the theorem covers the run, if its constants hold, and all that it says was found."""
         within_rate = math.isnan(self.rate_bound) or self.checks.least_grad_norm**2 <= self.rate_bound
         covered = self.step_factor <= 1 and self.inside and self.kind == "bound"
-        return covered and self.checks.ok and within_rate
+        return bool(covered and self.checks.ok and within_rate)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain numbers, texts and dicts.
@@ -119,7 +119,7 @@ class Certificate(Report):
             "violations": self._violations(),
             "least slack": f"descent {c.descent_slack:.3g}, y-invariant {c.y_slack:.3g}, u-invariant {c.u_slack:.3g} "
             "(parts of what is allowed)",
-            "V": f"{c.V_first:.6g} to {c.V_last:.6g}",
+            "V": f"{c.V_first:.6g} to {c.V_last:.6g}{' (without - Phi*)' if math.isnan(self.rate_bound) else ''}",
             "gradient": f"least |grad Phi| {c.least_grad_norm:.3g}{self._rate()}",
             "cost": f"{self.counts} in {self.seconds:.3g} s; accurate solutions for the checks {c.seconds:.3g} s",
         }
@@ -130,17 +130,16 @@ class Certificate(Report):
 
     def _verdict(self) -> str:
         if self.ok:
-            return "everything that the theorem says holds"
+            return "all that the theorem says holds, if these constants do"
         if self.checks.violations:
-            return "an inequality of the proof fails"
+            return self.checks.reason
         if not self.checks.n_checked:
-            return f"nothing was checked: {self.message}"
+            return f"nothing was checked, {self.checks.reason}; {self.message}"
         reasons = {
             f"alpha is {self.step_factor:g} times that of the theorem": self.step_factor > 1,
             "the constants are estimates": self.kind != "bound",
             "the start is not certified": not self.inside,
-            "bounds of x cut steps": self.checks.n_clipped > 0,
-            "rounding hides every decrease": self.checks.n_unresolved == self.checks.n_checked,
+            self.checks.reason: not self.checks.ok,
             "the rate is not reached": True,
         }
         return "no inequality fails, but " + next(reason for reason, holds in reasons.items() if holds)
@@ -156,7 +155,10 @@ class Certificate(Report):
         return f"{len(found):,}; first: {first.what} at iteration {first.iteration}, by {first.excess:.3g} of it"
 
     def _rate(self) -> str:
-        return "" if math.isnan(self.rate_bound) else f", bound by the rate {math.sqrt(self.rate_bound):.3g}"
+        if math.isnan(self.rate_bound):
+            return ""
+        met = self.checks.least_grad_norm**2 <= self.rate_bound
+        return f", by the rate at most {math.sqrt(self.rate_bound):.3g}{'' if met else ', which it is not'}"
 
 
 def certify_run(

@@ -79,7 +79,11 @@ def _add_certify(topics: Any) -> None:
     )
     parser.add_argument("--max-iter", metavar="N", type=int, default=150, help="iterations (default: 150)")
     parser.add_argument(
-        "--step-factor", metavar="X", type=_number, default=1.0, help="times alpha; 100 shows that a check can fail"
+        "--step-factor",
+        metavar="X",
+        type=_number,
+        default=1.0,
+        help="times alpha; 100 is too much for quadratic and non-quadratic",
     )
     parser.add_argument("--tight", action="store_true", help="the smaller numbers of inner steps that are proven too")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the start (default: 0)")

@@ -18,7 +18,7 @@ from nbo.problems import NonQuadratic, Quadratic
 from nbo.theory._outputs import Report, columns
 from nbo.theory.constants import constants_of
 from nbo.theory.exponents import Exponent, fitted_exponent
-from nbo.theory.measuring import Callback, run_to_stationarity
+from nbo.theory.measuring import Callback, gradient_square, run_to_stationarity
 from nbo.theory.parameters import DeterministicParameters, theoretical_parameters
 
 if TYPE_CHECKING:
@@ -174,6 +174,8 @@ class ComplexityStudy(Report):
             for method in self.methods
         ]
         quoted = [(method, *["-"] * len(QUANTITIES), *PAPER[method]) for method in UNMEASURED]
+        if "amigo-cg" in self.methods and "aid-bio" not in self.methods:
+            measured.append(("aid-bio", *["as amigo-cg"] * len(QUANTITIES), *PAPER["aid-bio"]))
         return columns([head, *measured, *quoted], left=len(head))
 
     def runs(self) -> str:
@@ -291,8 +293,9 @@ def complexity_study(
     family : str or callable
         ``"non-quadratic"``, the members of `nbo.problems.NonQuadratic.family` from x0 = (0.5, 0.5), which run compiled;
         ``"quadratic"``, those of `nbo.problems.Quadratic.family` with n = m = 2 from there; or a function kappa ->
-        (problem, x0), the problem with `constants`. The last two run by `nbo.minimize`, some 2,000 iterations a
-        second.
+        (problem, x0), the problem with `constants`. The last two run by `nbo.minimize`, some 1,000 to 2,000 iterations
+        a second, and without `grad_phi` less, as Phi is then solved for at each: choose `eps` and `kappas` for some
+        10,000 iterations (`nbo.theory.DeterministicParameters.K` is a bound, often 10,000 times too large).
     kappas : sequence of float
         Condition numbers, at least two different ones.
     eps : float
@@ -332,6 +335,12 @@ def complexity_study(
     eps, max_iter = real("eps", eps, positive=True), integer("max_iter", max_iter)
     tight = flag("tight", tight)
     problems = {kappa: _member(family, kappa) for kappa in kappas}
+    for kappa, (problem, x0) in problems.items():
+        square = gradient_square(problem, x0)
+        if square <= eps:
+            raise ValueError(
+                f"eps: found {eps:g}; expected less than |grad Phi(x0)|^2, which is {square:.3g} at kappa = {kappa:g}"
+            )
     rows = [
         _row(method, kappa, *problems[kappa], eps, tight, max_iter, progress) for method in names for kappa in kappas
     ]

@@ -102,7 +102,9 @@ class ProblemConstants:
 
     def __post_init__(self) -> None:
         for name in (field.name for field in dataclasses.fields(self) if field.name != "kind"):
-            self._check(name, getattr(self, name))
+            value = getattr(self, name)
+            self._check(name, value)
+            object.__setattr__(self, name, None if value is None else float(value))
         if not (0 < self.mu <= self.L_g1 < np.inf):
             raise ValueError(f"mu, L_g1: found {self.mu:g}, {self.L_g1:g}; expected 0 < mu <= L_g1, finite")
         choice("kind", self.kind, ("bound", "estimate"))
@@ -206,7 +208,12 @@ def constants_of(problem: BilevelProblem, bounds: Any = None) -> ProblemConstant
             "nbo.theory.estimate_constants(problem, x)"
         )
     takes_bounds = "bounds" in inspect.signature(problem.constants).parameters
-    found = problem.constants(bounds=bounds) if takes_bounds else problem.constants()
+    try:
+        found = problem.constants(bounds=bounds) if takes_bounds else problem.constants()
+    except NotImplementedError as error:
+        raise NoConstantsError(
+            f"constants: {type(problem).__name__} does not implement them ({error}); expected a ProblemConstants"
+        ) from error
     if not isinstance(found, ProblemConstants):
         raise TypeError(f"constants: returned {type(found).__name__}; expected a ProblemConstants")
     return found

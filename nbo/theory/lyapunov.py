@@ -131,9 +131,12 @@ class LyapunovSummary(Printed):
     ----------
     n_iterates : int
         The iterates seen.
-    n_checked, n_unresolved, n_clipped : int
-        Steps whose descent was checked; those among them in which the promised decrease is below what rounding
-        may add, so that the check says little; and steps that a bound of x has cut, which the theorem does not cover.
+    n_checked, n_unresolved : int
+        Steps whose descent was checked, and those among them in which the promised decrease is below what rounding
+        may add, so that the check says little.
+    n_clipped, n_other, n_missing : int
+        Steps that were not checked: a bound of x has cut them, or they have another size than alpha d_x; and
+        iterates that were not seen, as the run evaluated only some.
     violations : tuple of Violation
         All that were found, by iteration.
     descent_slack : float
@@ -155,6 +158,8 @@ class LyapunovSummary(Printed):
     n_checked: int
     n_unresolved: int
     n_clipped: int
+    n_other: int
+    n_missing: int
     violations: tuple[Violation, ...]
     descent_slack: float
     y_slack: float
@@ -167,8 +172,21 @@ class LyapunovSummary(Printed):
 
     @property
     def ok(self) -> bool:
-        """Whether something was seen beyond rounding, nothing failed, and no step was cut by a bound."""
-        return self.n_checked > self.n_unresolved and not self.violations and not self.n_clipped
+        """Whether every step was checked, some beyond rounding, and nothing failed."""
+        return not self.reason
+
+    @property
+    def reason(self) -> str:
+        """Why the checks do not confirm the theorem; empty if they do."""
+        reasons = {
+            "an inequality of the proof fails": bool(self.violations),
+            "steps are not alpha d_x with the given step_size": self.n_other > 0,
+            "bounds of x cut steps": self.n_clipped > 0,
+            "iterates are missing: the run has to evaluate each (eval_every=1)": self.n_missing > 0,
+            "no step was seen": self.n_checked == 0,
+            "rounding hides every decrease": self.n_unresolved == self.n_checked,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 class Lyapunov:
@@ -246,7 +264,7 @@ class Lyapunov:
         self.rows: list[Row] = []
         self.seconds, self.counts = 0.0, OracleCounts()
         self._violations: list[Violation] = []
-        self._clipped = 0
+        self._clipped = self._other = 0
         self._last: tuple[Array, Exact] | None = None
         if start is not None:
             if len(start) != 3:
@@ -257,6 +275,11 @@ class Lyapunov:
 
     def __call__(self, intermediate_result: OptimizeResult) -> None:
         r = intermediate_result
+        if self.rows and r.nit <= self.rows[-1].iteration:
+            raise ValueError(
+                f"callback: found iteration {r.nit} after {self.rows[-1].iteration}; expected a Lyapunov object of its "
+                "own for each run"
+            )
         self._add(r.nit, r.x, r.y, r.u, r.jac)
 
     def summary(self) -> LyapunovSummary:
@@ -282,7 +305,9 @@ class Lyapunov:
             n_checked=len(checked),
             n_unresolved=len(checked) - len(clear),
             n_clipped=self._clipped,
-            violations=tuple(sorted(self._violations)),
+            n_other=self._other,
+            n_missing=self.rows[-1].iteration - self.rows[0].iteration + 1 - len(self.rows),
+            violations=tuple(sorted(self._violations, key=lambda found: found.iteration)),
             descent_slack=min(clear, default=math.nan),
             y_slack=_left(far_y, self._radii[0]),
             u_slack=_left(far_u, self._radii[1]),
@@ -319,8 +344,12 @@ class Lyapunov:
         """Complete the last row with what the step from it to `row` shows."""
         assert self._last is not None
         (x_old, before), old = self._last, self.rows[-1]
-        if norm(x - (x_old - self._alpha * d_x)) > _UNITS * self._eps * (norm(x) + norm(x_old)):
-            self._clipped += 1
+        move, rounding = x_old - x, _UNITS * np.finfo(np.float64).eps * (norm(x) + norm(x_old))
+        if norm(move - self._alpha * d_x) > rounding:
+            # a longer or shorter step is parallel to d_x, one that a bound has cut is not
+            along = float(move @ d_x) / (norm(d_x) ** 2 or 1.0) * d_x
+            cut = bool(norm(move - along) > rounding or not move.any())
+            self._clipped, self._other = self._clipped + cut, self._other + (not cut)
             return
         c, a, length = self.constants, self._alpha, norm(d_x)
         of_x = a / 2 * old.grad_norm**2 + a / 8 * length**2

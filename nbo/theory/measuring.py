@@ -140,6 +140,24 @@ def _compiled(
             return Run(K, square, products, time.perf_counter() - began - (compilation.seconds - compiling))
 
 
+def gradient_square(problem: BilevelProblem, x: Array) -> float:
+    """Return |grad Phi(x)|^2, from the problem's `grad_phi` or an accurate solution.
+
+    Parameters
+    ----------
+    problem : BilevelProblem
+        The problem.
+    x : ndarray
+        Where, (m,).
+
+    Returns
+    -------
+    float
+        The squared norm.
+    """
+    return _Watch(problem, 0.0, lambda iterations, square: None).at(x)
+
+
 class _Watch:
     """A callback of `nbo.minimize` that stops at the first x with |grad Phi(x)|^2 <= eps."""
 
@@ -175,9 +193,8 @@ def _interpreted(
     from nbo import minimize
 
     watch = _Watch(problem, eps, callback)
-    square = watch.at(x0)
-    if not eps < square < math.inf or max_iter == 0:
-        return Run(0, square, 0, 0.0)
+    if max_iter == 0:
+        return Run(0, watch.at(x0), 0, 0.0)
     result = minimize(
         problem,
         x0,

@@ -13,6 +13,7 @@ from nbo.theory import boxes, printed
 from nbo.theory.constants import NoConstantsError, ProblemConstants, over, times
 
 if TYPE_CHECKING:
+    from nbo.problem import FiniteSumProblem
     from nbo.solvers.base import Solver
 
 #: Methods for which constants with proofs are known.
@@ -260,8 +261,14 @@ class StochasticParameters(TheoreticalParameters):
         """The radii of BOX 2, of root mean squares."""
         return boxes.box2(self.constants, self.delta)
 
-    def options(self) -> dict[str, Any]:
+    def options(self, problem: FiniteSumProblem | None = None) -> dict[str, Any]:
         """Return the options of the method; see `TheoreticalParameters.options`.
+
+        Parameters
+        ----------
+        problem : FiniteSumProblem, optional
+            What they are for: sizes that exceed its numbers of samples, which methods refuse, become ``"full"``, means
+            without noise.
 
         Returns
         -------
@@ -273,9 +280,49 @@ class StochasticParameters(TheoreticalParameters):
             "step_size": self.alpha,
             "inner_step_size": self.gamma,
             "n_inner": self.T,
-            "batch_sizes": dict(self.batch_sizes),
+            "batch_sizes": {role: self._size(role, problem) for role in self.batch_sizes},
             "sampler": "iid",
         }
+
+    def _size(self, role: str, problem: FiniteSumProblem | None) -> int | str:
+        size = self.batch_sizes[role]
+        if problem is None:
+            return size
+        n = problem.n_samples_upper if role == "B3" else problem.n_samples_lower
+        return size if size <= n else "full"
+
+    def solver(self, problem: FiniteSumProblem | None = None) -> Solver:
+        """Return the method with these options.
+
+        Parameters
+        ----------
+        problem : FiniteSumProblem, optional
+            See `options`.
+
+        Returns
+        -------
+        Solver
+            For ``nbo.minimize(..., method=...)``.
+        """
+        from nbo.solvers import REGISTRY
+
+        return REGISTRY[self.method](**self.options(problem))
+
+    def counts(self, K: int) -> OracleCounts:
+        """Return the oracle calls of a run, without the initialisation.
+
+        Parameters
+        ----------
+        K : int
+            Iterations.
+
+        Returns
+        -------
+        OracleCounts
+            K upper_grad, lower_grad_y and lower_jvp each, and K (2 T + 1) lower_hvp.
+        """
+        each = OracleCounts(upper_grad=1, lower_grad_y=1, lower_hvp=2 * self.T + 1, lower_jvp=1)
+        return integer("K", K) * each
 
     def variances(self) -> dict[str, float]:
         """Return the variances of the means over these batches.

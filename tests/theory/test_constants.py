@@ -3,7 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbo.theory import ProblemConstants
+import nbo
+from nbo.theory import NoConstantsError, ProblemConstants
+from nbo.theory.constants import constants_of
 
 positive = st.floats(1e-3, 1e3)
 
@@ -25,6 +27,26 @@ def test_vanishing_third_derivatives_cancel_unbounded_gradients():
     c = ProblemConstants(mu=0.1, L_g1=1.0, L_g2=0.0, L_f0=np.inf, L_f1=2.0, C_f0=np.inf)
     assert c.L1 == 2.0 and c.L_Phi == 2.0 * 11**2 and c.r_u == np.inf and np.inf == c.L2
     assert c.hypergradient_error(0.01, 0.02) == pytest.approx((2 * 11 * 0.01 + 0.02) / 0.1)
+
+
+def test_numbers_become_floats():
+    values = {name: np.float32(2) for name in ("mu", "L_g1", "L_g2", "L_f0", "L_f1", "C_f0")}
+    c = ProblemConstants(**values, sigma_f1=np.int64(3))
+    assert {type(getattr(c, name)) for name in values} == {float} and type(c.sigma_f1) is float
+    assert "np." not in repr(c)
+
+
+def test_a_problem_that_does_not_implement_constants_has_none():
+    class Unknown(nbo.problems.NonQuadratic):
+        def constants(self, bounds=None):
+            raise NotImplementedError("no idea")
+
+    problem = Unknown.family(4)
+    with pytest.raises(NoConstantsError, match=r"constants: Unknown does not implement them \(no idea\)"):
+        constants_of(problem)
+    assert nbo.hypergradient(problem, np.zeros(2)).error_kind == "estimate"
+    known = nbo.problems.NonQuadratic.family(4).constants()
+    assert nbo.theory.certify_run(problem, np.zeros(2), constants=known, max_iter=3).ok
 
 
 def test_impossible_constants_are_refused():

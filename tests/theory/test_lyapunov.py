@@ -138,7 +138,25 @@ def test_without_a_start_checks_begin_with_the_first_iteration():
         problem, x0, method="nbo-gd", options=p.options() | {"eval_every": 2}, **(settings | {"callback": sparse})
     )
     assert [row.iteration for row in sparse.rows] == [2, 4, 6] and sparse.summary().n_checked == 0
-    assert not sparse.summary().ok
+    assert not sparse.summary().ok and sparse.summary().n_missing == 2
+    assert sparse.summary().reason.startswith("iterates are missing")
+    with pytest.raises(ValueError, match="callback: found iteration 1 after 6; expected a Lyapunov object of its own"):
+        nbo.minimize(problem, x0, method=p.solver(), **settings)
+
+
+@pytest.mark.parametrize("method", ["nbo-gd", "nbo-cg"])
+def test_steps_of_another_size_are_told(method):
+    problem, x0 = instance("non-quadratic:4")
+    start = nbo.initialization.box1(problem, x0)
+    alpha = theoretical_parameters(problem.constants()).alpha
+    for options in ({"step_size": 1.01 * alpha}, {"step_size": 0.5 * alpha}, {}):
+        tracker = Lyapunov(problem, start=(x0, start.y, start.u))
+        settings = {"y0": start.y, "u0": start.u, "tol": 0.0, "max_iter": 4, "callback": tracker}
+        nbo.minimize(problem, x0, method=method, options=options, **settings)
+        summary = tracker.summary()
+        assert summary.n_other + summary.n_clipped == 4 and summary.n_checked == 0
+        assert summary.n_other == 4 or not options
+        assert options == {} or summary.reason == "steps are not alpha d_x with the given step_size"
 
 
 def test_rounding_is_no_violation():

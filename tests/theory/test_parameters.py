@@ -317,7 +317,17 @@ def test_samples_are_those_of_a_run():
     p = theoretical_parameters(c, "nsbo-sgd")
     assert p.batch_sizes == dict.fromkeys(("B1t", "B1", "B2", "B3", "B4"), 1)
     res = nbo.minimize(problem, x0, method="nsbo-sgd", options=p.options(), max_iter=4, random_state=0)
-    assert res.samples == p.samples(4)
+    assert res.samples == p.samples(4) and res.counts == p.counts(4)
+
+
+def test_batches_beyond_the_data_become_all_samples():
+    problem, x0 = instance("binary")
+    p = theoretical_parameters(problem.constants(), "nsbo-sgd")
+    assert p.batch_sizes["B2"] > problem.n_samples_lower and p.options()["batch_sizes"] == p.batch_sizes
+    sizes = p.options(problem)["batch_sizes"]
+    assert sizes["B2"] == "full" and sizes["B4"] == p.batch_sizes["B4"] == 1
+    res = nbo.minimize(problem, x0, method=p.solver(problem), max_iter=2, random_state=0)
+    assert res.samples.lower_grad_y == 2 * problem.n_samples_lower and res.counts == p.counts(2)
 
 
 def test_cross_noise_of_its_own():
