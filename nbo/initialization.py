@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._display import Printed
-from nbo._validation import integer, real, vector
+from nbo._validation import integer, real, real_array, vector
 from nbo._vectors import norm
+from nbo.feasible_sets import feasible_set
 from nbo.oracles import CountedProblem, OracleCounts, finite_or_named
 from nbo.problem import BilevelProblem, FiniteSumProblem
 from nbo.sampling import integer_state
 from nbo.theory import boxes
-from nbo.theory.constants import ProblemConstants, constants_of, times
+from nbo.theory.constants import ProblemConstants, constants_of, required, times
 
 __all__ = [
     "Box1",
@@ -135,8 +136,8 @@ class Initializer(abc.ABC):
     max_steps: int = MAX_STEPS
 
     def __post_init__(self) -> None:
-        if self.constants is not None and not isinstance(self.constants, ProblemConstants):
-            raise TypeError(f"constants: found {type(self.constants).__name__}; expected a ProblemConstants or None")
+        if self.constants is not None:
+            required(self.constants)
         if self.beta_0 is not None:
             real("beta_0", self.beta_0, positive=True)
         real("delta", self.delta, positive=True)
@@ -218,6 +219,7 @@ class Box1(Initializer):
         x, y, u = start
         step = view.dtype.type(beta)
         gradient = view.lower_model(x, y).grad_y()
+        _require_size("y0", "|grad_2 g|", norm(gradient))
         N_0 = self._few("N_0", boxes.box1_lower_steps(constants, norm(gradient), beta, self.delta))
         for _ in range(N_0):
             y = y - step * gradient
@@ -225,6 +227,7 @@ class Box1(Initializer):
             yield y, u
         model, grad_2 = view.lower_model(x, y), view.upper_grad(x, y)[1]
         residual = (model.hvp(u[None])[0] if u.any() else 0) - grad_2
+        _require_size("u0", "|H u - grad_2 f|", norm(residual) + norm(u))
         Q_0 = boxes.box1_linear_steps(constants, norm(u), norm(gradient), beta, self.delta, norm(residual))
         certain = self._certain_steps(constants, norm(residual), norm(gradient), beta)
         n_linear_steps = self._few("Q_0", max(Q_0, certain))
@@ -282,18 +285,21 @@ class Box2(Initializer):
         draws = _Draws(view, np.random.default_rng(integer_state(random_state)))
         step = view.dtype.type(beta)
         before = norm(view.lower_model(x, y).grad_y())
+        _require_size("y0", "|grad_2 g|", before)
+        _require_size("u0", "|u|", norm(u))
         N_0 = self._few("N_0", boxes.box2_lower_steps(constants, before, beta, self.delta))
         size = boxes.box2_gradient_batch(constants, beta, self.delta)
         self._affordable("N_0 |B_{0,n}|", N_0 * size)
         for _ in range(N_0):
-            y = y - step * draws.lower_grad_y(x, y, size)
+            y = y - step * (yield from draws.lower_grad_y(x, (y, u), size))
             yield y, u
         gradient = norm(view.lower_model(x, y).grad_y())
         Q_0 = self._few("Q_0", boxes.box2_linear_steps(constants, norm(u), gradient, beta, self.delta))
         batches = boxes.box2_batches(constants, gradient, beta, self.delta)
         self._affordable("Q_0 (|B_{0,q}| + |B'_{0,q}|)", Q_0 * (batches.hessian + batches.upper))
         for _ in range(Q_0):
-            u = u - step * (draws.lower_hvp(x, y, u, batches.hessian) - draws.upper_grad_y(x, y, batches.upper))
+            product = yield from draws.lower_hvp(x, (y, u), batches.hessian)
+            u = u - step * (product - (yield from draws.upper_grad_y(x, (y, u), batches.upper)))
             yield y, u
         residual = view.lower_model(x, y).hvp(u[None])[0] - view.upper_grad(x, y)[1]
         membership = _membership(constants, boxes.box2(constants, self.delta), gradient, norm(residual))
@@ -307,30 +313,40 @@ class Box2(Initializer):
             )
 
 
+#: A mean in the making: it yields the unchanged (y, u) after each part.
+_Mean = Generator[tuple[Array, Array], None, Array]
+
+
 class _Draws:
     """Means over batches drawn with replacement."""
 
     def __init__(self, view: CountedProblem, random: np.random.Generator) -> None:
         self._view, self._random = view, random
 
-    def lower_grad_y(self, x: Array, y: Array, size: int) -> Array:
-        return self._mean("lower", size, lambda batch: self._lower(batch).lower_model(x, y).grad_y())
+    def lower_grad_y(self, x: Array, at: tuple[Array, Array], size: int) -> _Mean:
+        return self._mean("lower", at, size, lambda batch: self._lower(batch).lower_model(x, at[0]).grad_y())
 
-    def lower_hvp(self, x: Array, y: Array, u: Array, size: int) -> Array:
-        return self._mean("lower", size, lambda batch: self._lower(batch).lower_model(x, y).hvp(u[None])[0])
+    def lower_hvp(self, x: Array, at: tuple[Array, Array], size: int) -> _Mean:
+        y, u = at
+        return self._mean("lower", at, size, lambda batch: self._lower(batch).lower_model(x, y).hvp(u[None])[0])
 
-    def upper_grad_y(self, x: Array, y: Array, size: int) -> Array:
-        return self._mean("upper", size, lambda batch: self._view.over_samples(None, batch).upper_grad(x, y)[1])
+    def upper_grad_y(self, x: Array, at: tuple[Array, Array], size: int) -> _Mean:
+        return self._mean("upper", at, size, lambda batch: self._upper(batch).upper_grad(x, at[0])[1])
 
     def _lower(self, batch: Array) -> CountedProblem:
         return self._view.over_samples(batch, None)
 
-    def _mean(self, level: str, size: int, oracle: Callable[[Array], Array]) -> Array:
+    def _upper(self, batch: Array) -> CountedProblem:
+        return self._view.over_samples(None, batch)
+
+    def _mean(self, level: str, at: tuple[Array, Array], size: int, oracle: Callable[[Array], Array]) -> _Mean:
         """Return the mean of an oracle over `size` draws, in chunks of a bounded size."""
         n, total = getattr(self._view.problem, f"n_samples_{level}"), np.zeros(self._view.dim_y)
         for start in range(0, size, _CHUNK):
             batch = self._random.integers(n, size=min(_CHUNK, size - start))
             total += len(batch) / size * oracle(batch)
+            if start + _CHUNK < size:
+                yield at
         return total.astype(self._view.dtype)
 
 
@@ -571,10 +587,14 @@ def _judged(
     """Return the membership of the root mean square of one draw or several."""
     view = CountedProblem(problem)
     upper = vector("x", x, view.dim_x, np.float64, "dim_x")
-    rows = [np.atleast_2d(np.asarray(values)) for values in (y, u)]
-    if (radii is boxes.box1 and max(len(part) for part in rows) > 1) or len(rows[0]) != len(rows[1]):
-        raise ValueError(f"y, u: found shapes {np.shape(y)} and {np.shape(u)}; expected ({view.dim_y},) each")
-    c = constants_of(problem) if constants is None else constants
+    feasible_set(problem, view.dim_x, None, upper)
+    wanted = f"a vector of shape ({view.dim_y},) (dim_y)"
+    rows = [np.atleast_2d(real_array(name, values, wanted)) for name, values in (("y", y), ("u", u))]
+    several = radii is not boxes.box1
+    if rows[0].ndim != 2 or len(rows[0]) != len(rows[1]) or len(rows[0]) < 1 or (len(rows[0]) > 1 and not several):
+        many = f", or (k, {view.dim_y}) each" if several else ""
+        raise ValueError(f"y, u: found shapes {np.shape(y)} and {np.shape(u)}; expected ({view.dim_y},) each{many}")
+    c = constants_of(problem) if constants is None else required(constants)
     squares = np.zeros(2)
     for y_row, u_row in zip(*rows, strict=True):
         at, adjoint = (vector(name, row, view.dim_y, view.dtype, "dim_y") for name, row in (("y", y_row), ("u", u_row)))
@@ -590,6 +610,7 @@ def _finished(routine: Initializer, problem: Any, x0: Any, y0: Any, u0: Any, ran
     """Check the arguments and run a routine to its end."""
     view = CountedProblem(problem)
     x = vector("x0", x0, view.dim_x, np.float64, "dim_x")
+    feasible_set(problem, view.dim_x, None, x)
     zeros = np.zeros(view.dim_y, dtype=view.dtype)
     y, u = (
         zeros if value is None else vector(name, value, view.dim_y, view.dtype, "dim_y")
@@ -620,6 +641,11 @@ def last(steps: Generator[Any, None, _Result]) -> _Result:
             next(steps)
         except StopIteration as end:
             return end.value
+
+
+def _require_size(name: str, what: str, size: float) -> None:
+    if not size < math.inf:
+        raise ValueError(f"{name}: found a point where {what} is too large to be represented; expected a smaller one")
 
 
 def _drift(constants: ProblemConstants, grad_norm: float) -> float:

@@ -74,7 +74,7 @@ class Origin:
     has_callback: bool
 
     def checkpoint(
-        self, status: Status, state: State, limits: Limits, session: Session, run: dict[str, Any]
+        self, status: Status, state: State, limits: Limits, session: Session, run: dict[str, Any], early: str
     ) -> Callable[[], dict[str, Any]]:
         """Return a function that makes the checkpoint of a run that has ended.
 
@@ -90,6 +90,8 @@ class Origin:
             The method that was at work.
         run : dict
             What the driver stores.
+        early : str
+            Why the run never began, if so.
 
         Returns
         -------
@@ -99,7 +101,7 @@ class Origin:
         run = run | {"best": copy.deepcopy(run["best"])}  # the result has the same arrays, for the user to change
 
         def make() -> dict[str, Any]:
-            damage = "the run diverged" if status is Status.DIVERGED else session.damage()
+            damage = early or ("the run diverged" if status is Status.DIVERGED else session.damage())
             if damage:
                 raise ValueError(
                     f"save: {damage}; there is nothing to go on from (start anew from res.x, res.y, res.u)"

@@ -567,3 +567,18 @@ def test_theory_certify_on_data(name, capsys):
 def test_theory_certify_names_what_is_wrong(arguments, message, capsys):
     assert main(["theory", "certify", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_theory_table1_keeps_its_files_apart(capsys, tmp_path):
+    path = tmp_path / "a.png"
+    assert main(["theory", "table1", "--quick", "--out", str(path), "--plot", str(path)]) == 2
+    assert "the file of --out; expected another one" in capsys.readouterr().err and not path.exists()
+
+
+def test_theory_certify_interrupted(capsys, monkeypatch):
+    def interrupt(self, x, y, u):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nbo.problems.Quadratic, "lower_jvp", interrupt)
+    assert main(["theory", "certify", "quadratic"]) == 130
+    assert "nothing was checked, no step was seen; interrupted after 0 iterations" in capsys.readouterr().out

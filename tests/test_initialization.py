@@ -246,7 +246,7 @@ def test_bad_arguments_are_refused():
         (lambda: box1(problem, x0, beta_0=10.0), "beta_0: found 10; expected at most 1/L_g1"),
         (lambda: box1(problem, x0, beta_0=0.0), "beta_0: found 0.0; expected a positive number"),
         (lambda: box1(problem, x0[:2], c), r"x0: found shape \(2,\); expected a vector of shape \(4,\)"),
-        (lambda: box1(problem, x0, 3.0), "constants: found float; expected a ProblemConstants or None"),
+        (lambda: box1(problem, x0, 3.0), "constants: found float; expected a ProblemConstants"),
         (lambda: box1(problem, x0, delta=0), "delta: found 0"),
         (lambda: box1(problem, x0, max_steps=3), "max_steps: N_0 is [0-9,]+ with these constants; expected at most 3"),
         (lambda: box1(problem, x0, y0=np.full(4, np.nan)), "y0: found"),
@@ -271,3 +271,54 @@ def test_constants_that_are_wrong_are_noticed():
     wrong = ProblemConstants(mu=1e-3, L_g1=1e-2, L_g2=0, L_f0=1, L_f1=1, C_f0=1)
     with pytest.raises((ValueError, NoConstantsError), match=r"max_steps|diverged|not finite"):
         box1(problem, x0, wrong, y0=np.full(5, 1e3))
+
+
+def test_x_outside_of_the_bounds_is_refused():
+    problem, _ = instance("binary")
+    outside, y = np.full(4, 3.0), np.zeros(4)
+    for call in (box1, box2, lambda p, x: in_box1(p, x, y, y), lambda p, x: in_box2(p, x, y, y)):
+        with pytest.raises(ValueError, match="x0: found 3 at index 0; expected a value within the bounds"):
+            call(problem, outside)
+
+
+def test_a_time_limit_ends_a_large_batch(monkeypatch):
+    import nbo.initialization as module
+
+    monkeypatch.setattr(module, "_CHUNK", 10)
+    problem, x0 = mild()
+    res = nbo.minimize(
+        problem, x0, method="nsbo-sgd", options={"step_size": 1e-3}, initialization="box2", max_time=0.0, random_state=0
+    )
+    assert res.status == "time_limit" and "after its 0 steps so far" in res.message and (res.y == 0).all()
+    assert res.samples.lower_grad_y == problem.n_samples_lower + 10
+    with pytest.raises(ValueError, match="save: the run was ended in its initialisation"):
+        res.save("nowhere.npz")
+
+
+def test_points_that_are_too_far_are_named():
+    problem, x0 = instance("non-quadratic:8")
+    for name in ("y0", "u0"):
+        with pytest.raises(ValueError, match=f"{name}: found a point where .* is too large"):
+            box1(problem, x0, **{name: np.full(2, 1e200)})
+
+
+def test_memberships_need_draws():
+    problem, x0 = mild()
+    none, masked = np.empty((0, 4)), np.ma.masked_array(np.zeros(4), [1, 0, 0, 0])
+    with pytest.raises(ValueError, match=r"y, u: found shapes \(0, 4\) and \(0, 4\); expected \(4,\) each, or"):
+        in_box2(problem, x0, none, none)
+    with pytest.raises(ValueError, match="y: found a masked array with masked entries"):
+        in_box2(problem, x0, masked, np.zeros(4))
+    with pytest.raises(TypeError, match="constants: found int; expected a ProblemConstants"):
+        in_box1(problem, x0, np.zeros(4), np.zeros(4), 1)
+
+
+class Interrupting(nbo.problems.NonQuadratic):
+    def constants(self, bounds=None):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_in_the_constants_ends_the_run():
+    problem = Interrupting.family(4)
+    res = nbo.minimize(problem, np.zeros(2), initialization="box1")
+    assert res.status == "interrupted" and res.nit == 0 and "after its 0 steps" in res.message

@@ -539,7 +539,8 @@ class Run:
             compile_seconds=compilation.seconds - self.compile_start,
             chosen=self.session.chosen(),
         )
-        result.keep(self.origin.checkpoint(status, s, self.limits, self.session, saved))
+        early = "" if self.stopped is None else "the run was ended in its initialisation"
+        result.keep(self.origin.checkpoint(status, s, self.limits, self.session, saved, early))
         return result
 
     def _evaluate_last(self, status: Status, message: str) -> tuple[Status, str]:

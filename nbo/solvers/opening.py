@@ -86,13 +86,14 @@ def begin(
     """
     view, began, compiled = CountedProblem(problem), time.perf_counter(), compilation.seconds
     (y, u), outcome, stop, n = start[1:], None, None, 0
-    steps = routine.steps(view, start, bounds, random_state)
     spent = 0.0
     with finite_or_named():
         try:
+            steps = routine.steps(view, start, bounds, random_state)
             while True:
+                before = y, u
                 y, u = next(steps)
-                n += 1
+                n += y is not before[0] or u is not before[1]
                 spent = time.perf_counter() - began - (compilation.seconds - compiled)
                 if spent >= max_time:
                     stop = Stop(

@@ -75,6 +75,9 @@ def require_free(path: str | os.PathLike[str], force: bool) -> Path:
         raise IsADirectoryError(f"path: found the folder {shown(target)}; expected a file")
     if os.path.lexists(target) and not force:
         raise FileExistsError(f"path: found {shown(target)}, which exists; expected a new file, or force")
+    target = target.resolve() if target.is_symlink() else target  # a link stays one
+    if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
+        raise PermissionError(f"path: found {shown(target)}, no file that may be written; expected one, or a new name")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"path: found {shown(target)}; expected an existing folder to put it in")
     return target

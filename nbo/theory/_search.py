@@ -26,6 +26,8 @@ GRADIENTS = ("C_f0", "L_f0")
 DEVIATIONS = ("sigma_f1", "sigma_g1", "sigma_g2", "sigma_g12")
 #: Relative errors of oracles and eigenvalues, in rounding units.
 ROUNDING = 20.0
+#: The shortest side of the box, relative to 1 + |x|, unless it is zero.
+NARROWEST = 1e-11
 #: Points in the tube are so near its border that short moves stay within.
 BORDER = 0.99
 #: The radius of a tube is at least so many times that error of y.
@@ -176,6 +178,13 @@ def region(view: CountedProblem, bounds: Any, x: Array | None, radius: float, wh
     if (lower > upper).any():
         i = int((lower > upper).argmax())
         raise ValueError(f"bounds: found no x at index {i} within the problem's bounds; expected some")
+    width, least = upper - lower, NARROWEST * (1 + np.abs(upper))
+    if ((width > 0) & (width < least)).any():
+        narrow = float(width[width > 0].min())
+        raise ValueError(
+            f"bounds, radius: found a side of length {narrow:.3g}; expected 0 or more than {least.min():.3g}, below "
+            "which differences are lost in rounding"
+        )
     found = Region(view, lower, upper)
     if x is not None and norm(found.inside(x) - x) > 1e-9 * (1 + norm(x)):
         raise ValueError("x: found a point outside of the bounds or of the feasible set; expected one inside")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import NamedTuple
 
 from nbo.theory.constants import NoConstantsError, ProblemConstants, over, times
@@ -138,14 +139,15 @@ def steps_until(target: float, start: float, log_rate: float) -> int:
     """
     if start <= target:
         return 0
-    if not (target > 0 and start < math.inf):
+    if not (target > 0 and start < math.inf and log_rate < 0):
         raise NoConstantsError(
-            f"constants: found that a distance of {start:g} must become {target:g}; expected positive numbers that can "
-            "be represented"
+            f"constants: found that a distance of {start:g} must become {target:g} with steps that leave "
+            f"{math.exp(log_rate):g} of it; expected numbers that can be represented"
         )
     if log_rate == -math.inf:
         return 1
-    return max(0, math.ceil((math.log(target) - math.log(start)) / log_rate))
+    steps = (math.log(target) - math.log(start)) / log_rate
+    return math.ceil(steps) if steps < math.inf else sys.maxsize
 
 
 def log_rate(beta: float, constants: ProblemConstants) -> float:

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import choice, flag, integer, real, vector
+from nbo._validation import choice, flag, integer, real, validate_random_state, vector
 from nbo._vectors import norm
+from nbo.feasible_sets import feasible_set
+from nbo.history import Status
 from nbo.initialization import box1, in_box1
 from nbo.oracles import CountedProblem, OracleCounts
 from nbo.problem import BilevelProblem
@@ -28,6 +30,9 @@ METHODS = ("nbo-gd", "nbo-cg")
 
 #: Where runs may start.
 STARTS = ("box1", "edge")
+
+#: The most Hessian-vector products of a run.
+MAX_PRODUCTS = 10**9
 
 #: How far towards the border of BOX 1 an ``"edge"`` start lies.
 EDGE = 0.99
@@ -53,6 +58,8 @@ class Certificate(Report):
         ``"bound"``, or ``"estimate"`` if the constants are estimates, which certify nothing.
     nit : int
         Iterations done.
+    status : Status
+        ``"iteration_limit"`` if all were done.
     message : str
         What ended them.
     checks : LyapunovSummary
@@ -72,6 +79,7 @@ class Certificate(Report):
     inside: bool
     kind: str
     nit: int
+    status: Status
     message: str
     checks: LyapunovSummary
     rate_bound: float
@@ -82,7 +90,8 @@ class Certificate(Report):
     def ok(self) -> bool:
         """Whether the theorem covers the run, if its constants hold, and all that it says was found."""
         within_rate = math.isnan(self.rate_bound) or self.checks.least_grad_norm**2 <= self.rate_bound
-        covered = self.step_factor <= 1 and self.inside and self.kind == "bound"
+        whole = self.status is Status.ITERATION_LIMIT
+        covered = whole and self.step_factor <= 1 and self.inside and self.kind == "bound"
         return bool(covered and self.checks.ok and within_rate)
 
     def as_dict(self) -> dict[str, Any]:
@@ -136,6 +145,7 @@ class Certificate(Report):
         if not self.checks.n_checked:
             return f"nothing was checked, {self.checks.reason}; {self.message}"
         reasons = {
+            f"the run ended early: {self.message}": self.status is not Status.ITERATION_LIMIT,
             f"alpha is {self.step_factor:g} times that of the theorem": self.step_factor > 1,
             "the constants are estimates": self.kind != "bound",
             "the start is not certified": not self.inside,
@@ -224,11 +234,19 @@ def certify_run(
     from nbo._minimize import minimize
 
     choice("method", method, METHODS), integer("max_iter", max_iter, minimum=1), flag("tight", tight)
+    validate_random_state(random_state)
     view = CountedProblem(problem)
     x = vector("x0", x0, view.dim_x, np.float64, "dim_x")
+    feasible_set(problem, view.dim_x, None, x)
     c = constants_of(problem) if constants is None else constants
     parameters = theoretical_parameters(c, method, tight=tight)
     assert isinstance(parameters, DeterministicParameters)
+    products = parameters.counts(max_iter).lower_hvp
+    if products > MAX_PRODUCTS:
+        raise ValueError(
+            f"max_iter: found {max_iter}, for {products:.3g} Hessian-vector products (T = {parameters.T:.3g}); "
+            f"expected at most {MAX_PRODUCTS:.0g} of them: fewer iterations, or a smaller kappa (narrower bounds of x)"
+        )
     alpha = parameters.alpha * real("step_factor", step_factor, positive=True)
     begun = _start(problem, view, x, c, start, random_state)
     tracker = Lyapunov(problem, c, phi_star, step_size=alpha, start=(x, begun.y, begun.u))
@@ -252,6 +270,7 @@ def certify_run(
         inside=begun.inside,
         kind=c.kind,
         nit=result.nit,
+        status=result.status,
         message=result.message,
         checks=checks,
         rate_bound=2 * checks.V_first / (alpha * result.nit) if known else math.nan,

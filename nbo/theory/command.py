@@ -22,6 +22,9 @@ KAPPAS, QUICK_KAPPAS = (4, 8, 16, 32), (4, 8, 16)
 #: The exit status of a run that is not certified.
 NOT_CERTIFIED = 3
 
+#: That of a run that Ctrl-C has ended.
+INTERRUPTED = 130
+
 
 def add_theory(commands: Any) -> None:
     """Add ``nbo theory`` and its own commands.
@@ -107,6 +110,8 @@ def _table1(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> i
     from nbo.theory.complexity import complexity_study
 
     _require_free(parser, arguments, "out", "plot")
+    if arguments.out is not None and arguments.plot is not None and arguments.out.resolve() == arguments.plot.resolve():
+        parser.error(f"--plot: found {shown(arguments.plot)}, the file of --out; expected another one")
     figure = None if arguments.plot is None else _figure(parser, arguments.plot)
     with contextlib.ExitStack() as stack:
         bar = _progress(stack)
@@ -154,12 +159,14 @@ def _certify(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> 
             tight=arguments.tight,
             random_state=arguments.seed,
         )
-    except ValueError as error:  # of an option, whose name it begins with
+    except ValueError as error:
         name, _, rest = str(error).partition(":")
-        option = {"random_state": "seed"}.get(name, name).replace("_", "-")
-        parser.error(f"--{option}:{rest}")
+        option = {"random_state": "seed"}.get(name, name)
+        parser.error(f"--{option.replace('_', '-')}:{rest}" if hasattr(arguments, option) else str(error))
     _save(parser, report, arguments)
     print(f"{found.text}\n\n{report}")
+    if report.status == "interrupted":
+        return INTERRUPTED
     return 0 if report.ok else NOT_CERTIFIED
 
 

@@ -334,6 +334,8 @@ def complexity_study(
     names = _methods(methods)
     eps, max_iter = real("eps", eps, positive=True), integer("max_iter", max_iter)
     tight = flag("tight", tight)
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress: found {type(progress).__name__}; expected a callable or None")
     problems = {kappa: _member(family, kappa) for kappa in kappas}
     for kappa, (problem, x0) in problems.items():
         square = gradient_square(problem, x0)

@@ -113,7 +113,7 @@ class ProblemConstants:
     def _check(name: str, value: Any) -> None:
         if value is None and name.startswith("sigma"):
             return
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, numbers.Real):
             raise TypeError(f"{name}: found {value!r} ({type(value).__name__}); expected a number")
         infinite = name in ("L_f0", "C_f0") and value == np.inf
         least = 1 if name == "r" else 0
@@ -153,7 +153,7 @@ class ProblemConstants:
     @property
     def L_Phi(self) -> float:
         """L1 (1 + q)^2, a Lipschitz constant of grad Phi, in f/l^2 (errata E6)."""
-        return self.L1 * (1 + self.q) ** 2
+        return self.L1 * (1 + self.q) * (1 + self.q)
 
     @property
     def cross_noise(self) -> float | None:
@@ -178,6 +178,29 @@ class ProblemConstants:
             The bound.
         """
         return (times(lower_grad_norm, self.Lu) + self.L_g1 * adjoint_residual) / self.mu
+
+
+def required(constants: Any) -> ProblemConstants:
+    """Return an argument `constants`, which has to be a `ProblemConstants`.
+
+    Parameters
+    ----------
+    constants : object
+        What was given.
+
+    Returns
+    -------
+    ProblemConstants
+        The same.
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    if not isinstance(constants, ProblemConstants):
+        raise TypeError(f"constants: found {type(constants).__name__}; expected a ProblemConstants")
+    return constants
 
 
 def constants_of(problem: BilevelProblem, bounds: Any = None) -> ProblemConstants:

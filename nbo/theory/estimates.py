@@ -295,7 +295,7 @@ def _require_convex(search: Search) -> None:
 
 
 def _constants(search: Search) -> ProblemConstants:
-    values = {name: found.value for name, found in search.worst.items()}
+    values = dict.fromkeys(SUPREMA, 0.0) | {name: found.value for name, found in search.worst.items()}
     values["L_g1"] = max(values["L_g1"], values["mu"])  # equal ones, before rounding was taken off
     return ProblemConstants(**values, kind="estimate")
 

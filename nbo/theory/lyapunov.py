@@ -113,9 +113,9 @@ class Violation(NamedTuple):
     iteration : int
         k.
     what : str
-        ``"descent"`` (from k to k + 1), ``"y-invariant"`` or ``"u-invariant"``.
+        ``"descent"`` (from k to k + 1), ``"y-invariant"`` or ``"u-invariant"``; ``"phi_star"`` where Phi is below it.
     excess : float
-        By how much it fails, relative to the promised decrease, or to the radius.
+        By how much it fails, relative to the promised decrease, to the radius or to `phi_star`.
     """
 
     iteration: int
@@ -267,14 +267,20 @@ class Lyapunov:
         self._clipped = self._other = 0
         self._last: tuple[Array, Exact] | None = None
         if start is not None:
-            if len(start) != 3:
-                raise ValueError(f"start: found {len(start)} parts; expected (x0, y0, u0)")
+            if not isinstance(start, (tuple, list)) or len(start) != 3:
+                found = f"{len(start)} parts" if isinstance(start, (tuple, list)) else type(start).__name__
+                raise ValueError(f"start: found {found}; expected (x0, y0, u0)")
             x0, y0, u0 = start
             lower = (view.dim_y, np.float64, "dim_y")
             self._add(0, vector("x0", x0, view.dim_x), vector("y0", y0, *lower), vector("u0", u0, *lower), None)
 
     def __call__(self, intermediate_result: OptimizeResult) -> None:
         r = intermediate_result
+        sizes = self._problem.dim_x, self._problem.dim_y
+        if (r.x.size, r.y.size) != sizes:
+            raise ValueError(
+                f"callback: found x, y of {r.x.size} and {r.y.size} entries; expected {sizes}: another problem"
+            )
         if self.rows and r.nit <= self.rows[-1].iteration:
             raise ValueError(
                 f"callback: found iteration {r.nit} after {self.rows[-1].iteration}; expected a Lyapunov object of its "
@@ -323,8 +329,11 @@ class Lyapunov:
         began = time.perf_counter()
         found = exact(self._problem, self.constants, x, None if self._last is None else self._last[1].y)
         self.counts = self.counts + found.counts
-        if nit == 0 and found.value < self._phi_star - found.value_error:
-            raise ValueError(f"phi_star: found {self._phi_star:g}; expected at most Phi(x0) = {found.value:g}")
+        if found.value < self._phi_star - found.value_error:
+            if not self.rows:
+                raise ValueError(f"phi_star: found {self._phi_star:g}; expected at most Phi(x0) = {found.value:g}")
+            excess = (self._phi_star - found.value) / abs(self._phi_star or 1.0)
+            self._violations.append(Violation(nit, "phi_star", excess))
         e_y, e_u = norm(y - found.y), norm(u - found.u)
         shift = 0.0 if self._phi_star == -math.inf else self._phi_star
         V = found.value - shift + self._b_y * e_y**2 + self._b_u * e_u**2

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nbo._validation import choice, flag, integer, real
 from nbo.oracles import OracleCounts
 from nbo.theory import boxes, printed
-from nbo.theory.constants import NoConstantsError, ProblemConstants, over, times
+from nbo.theory.constants import NoConstantsError, ProblemConstants, over, required, times
 
 if TYPE_CHECKING:
     from nbo.problem import FiniteSumProblem
@@ -459,8 +459,7 @@ def theoretical_parameters(
     >>> sorted(p.options())
     ['inner_step_size', 'n_inner', 'step_size']
     """
-    if not isinstance(constants, ProblemConstants):
-        raise TypeError(f"constants: found {type(constants).__name__}; expected a ProblemConstants")
+    required(constants)
     choice("method", method, METHODS)
     for name, value in (("tight", tight), ("literal", literal)):
         flag(name, value)
@@ -470,26 +469,35 @@ def theoretical_parameters(
     gamma = largest if gamma is None else real("gamma", gamma, positive=True)
     if gamma > largest * (1 + 1e-12):
         raise ValueError(f"gamma: found {gamma:g}; expected at most 1/L_g1 = {largest:g} (errata E3)")
-    common: dict[str, Any] = {
+    if method != "nsbo-sgd":
+        for name, given in (("K", K), ("eps", eps), ("gap", gap)):
+            if given is not None:
+                raise ValueError(f"{name}: found {given!r} for {method!r}; expected none: see the methods K and counts")
+    try:
+        common = _common(method, constants, gamma, real("delta", delta, positive=True), literal)
+        if method == "nsbo-sgd":
+            return _stochastic(common, K, eps, gap)
+        alpha = printed.alpha(constants) if literal else _alpha(constants)
+        return DeterministicParameters(**common, alpha=alpha, **_steps(method, constants, gamma, tight))
+    except (OverflowError, ZeroDivisionError) as error:
+        raise NoConstantsError(f"constants: found numbers beyond the range of floating point ({error})") from error
+
+
+def _common(method: str, c: ProblemConstants, gamma: float, delta: float, literal: bool) -> dict[str, Any]:
+    """Return what all methods have."""
+    weights = {"b_y": 4 * boxes.positive_L1(c), "b_u": c.mu**2 / (8 * c.L1)}
+    if not 0 < min(weights.values()) <= max(weights.values()) < math.inf:
+        raise _beyond_range(*weights.values())
+    return {
         "method": method,
-        "constants": constants,
+        "constants": c,
         "gamma": gamma,
-        "beta_0": printed.beta_0(constants) if literal else largest,
-        "b_y": 4 * boxes.positive_L1(constants),
-        "b_u": constants.mu**2 / (8 * constants.L1),
-        "surplus": (2.0 if literal else 9 / 8) * real("delta", delta, positive=True),
+        "beta_0": printed.beta_0(c) if literal else 1 / c.L_g1,
+        **weights,
+        "surplus": (2.0 if literal else 9 / 8) * delta,
         "delta": delta,
         "literal": literal,
     }
-    if not 0 < min(common["b_y"], common["b_u"]) <= max(common["b_y"], common["b_u"]) < math.inf:
-        raise _beyond_range(common["b_y"], common["b_u"])
-    if method == "nsbo-sgd":
-        return _stochastic(common, K, eps, gap)
-    for name, given in (("K", K), ("eps", eps), ("gap", gap)):
-        if given is not None:
-            raise ValueError(f"{name}: found {given!r} for {method!r}; expected none: see the methods K and counts")
-    alpha = printed.alpha(constants) if literal else _alpha(constants)
-    return DeterministicParameters(**common, alpha=alpha, **_steps(method, constants, gamma, tight))
 
 
 def _alpha(c: ProblemConstants) -> float:
@@ -586,7 +594,7 @@ def _variance_caps(c: ProblemConstants, a: float, eta: float) -> dict[str, Any]:
     Of the five terms that noise adds to the rate each may be eta.
     """
     mu, L1, r, u = c.mu, c.L1, c.r, c.r_u
-    near_g = 1 / c.L_g2**2 if c.L_g2 else math.inf
+    near_g = 1 / c.L_g2 / c.L_g2 if c.L_g2 else math.inf
     return {
         "S_f1": min(near_g * (L1 * mu) ** 2 / (375 * r), c.L2**2, 2 * eta / (4 + 25 / (4 * L1 * a))),
         "S_g1": min(near_g * mu**4 / (3360 * r**2), eta * mu**2 * a / (168 * r * L1)),

@@ -1,5 +1,6 @@
 """Certified runs on every class of problems."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -50,9 +51,10 @@ def test_the_rate_is_checked_where_the_least_value_is_known():
     assert found.ok and found.checks.least_grad_norm**2 <= found.rate_bound
     assert found.rate_bound == pytest.approx(2 * found.checks.V_first / (found.parameters.alpha * 100))
     assert found.checks.V_first >= problem.phi(x0) - best >= 0
-    solved = problem.y_star(x0), problem.u_star(x0)
-    impossible = certify_run(problem, x0, start=solved, phi_star=problem.phi(x0) - 1e-9, max_iter=100)
-    assert not impossible.ok and "the rate is not reached" in impossible.table()
+    impossible = dataclasses.replace(found, rate_bound=1e-30)
+    assert (
+        not impossible.ok and "the rate is not reached" in impossible.table() and "which it is not" in str(impossible)
+    )
     with pytest.raises(ValueError, match=r"phi_star: found .*; expected at most Phi\(x0\) = "):
         certify_run(problem, x0, phi_star=problem.phi(x0) + 1)
 
@@ -115,3 +117,39 @@ def test_bad_arguments_are_refused():
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             certify_run(problem, x0, **arguments)
+
+
+class Failing(nbo.problems.NonQuadratic):
+    """It interrupts, or is not finite, after some products."""
+
+    left, error = 0, None
+
+    def lower_jvp(self, x, y, u):
+        self.left -= 1
+        if self.left == 0 and self.error is not None:
+            raise self.error
+        return super().lower_jvp(x, y, u) * (np.nan if self.left == 0 else 1.0)
+
+
+@pytest.mark.parametrize(("error", "status"), [(None, "diverged"), (KeyboardInterrupt(), "interrupted")])
+def test_a_run_that_ended_early_is_not_certified(error, status):
+    problem, x0 = Failing.family(4), np.full(2, 0.5)
+    problem.left, problem.error = 7, error
+    found = certify_run(problem, x0)
+    assert found.status == status and found.nit < 150 and found.checks.ok and not found.ok
+    assert f"the run ended early: {found.message}" in found.table()
+
+
+def test_a_lower_bound_that_is_none_is_found_out():
+    problem, x0 = instance("quadratic:4")
+    almost = problem.phi(x0) - 1e-3
+    found = certify_run(problem, x0, phi_star=almost)
+    assert not found.ok and {v.what for v in found.checks.violations} == {"phi_star"}
+
+
+def test_runs_that_would_never_end_are_refused():
+    with pytest.raises(ValueError, match=r"max_iter: found 150, for .* Hessian-vector products \(T = "):
+        certify_run(nbo.problems.Quadratic.family(n=5, m=3, kappa=1e10), np.zeros(3))
+    problem, _ = instance("binary")
+    with pytest.raises(ValueError, match=r"x0: found 5 at index 0; expected a value within the bounds"):
+        certify_run(problem, np.full(4, 5.0))

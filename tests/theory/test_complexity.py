@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -297,3 +298,22 @@ def test_sample_table_and_file(tmp_path):
         study.save(tmp_path / "a.json")
     with pytest.raises(ValueError, match="eps: found"):
         sample_complexity(eps=-1)
+
+
+def test_only_files_are_replaced(small, tmp_path):
+    fifo, folder, link, target = (tmp_path / name for name in ("fifo", "folder", "link", "target"))
+    os.mkfifo(fifo)
+    folder.mkdir()
+    target.write_text("old")
+    link.symlink_to(target)
+    for path, error in ((fifo, PermissionError), (folder, IsADirectoryError)):
+        with pytest.raises(error, match="path: found"):
+            small.save(path, force=True)
+    assert fifo.is_fifo()
+    small.save(link, force=True)
+    assert link.is_symlink() and json.loads(target.read_text())["study"] == "table1"
+
+
+def test_progress_has_to_be_callable():
+    with pytest.raises(TypeError, match="progress: found int; expected a callable or None"):
+        complexity_study(progress=3)

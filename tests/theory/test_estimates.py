@@ -448,3 +448,18 @@ def test_bad_arguments_of_checks(settings, error, message):
 def test_unknown_names_of_the_module():
     with pytest.raises(AttributeError, match="no attribute 'estimate'"):
         nbo.theory.estimate  # noqa: B018
+
+
+def test_boxes_too_narrow_for_differences_are_refused():
+    problem = nbo.problems.NonQuadratic.family(4)
+    with pytest.raises(ValueError, match="bounds, radius: found a side of length 2e-300; expected 0 or more than"):
+        nbo.theory.estimate_constants(problem, np.zeros(2), radius=1e-300, random_state=0)
+
+
+def test_second_derivatives_of_several_targets_deviate_together():
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((30, 4)), rng.standard_normal((30, 3))
+    problem = nbo.problems.Ridge(A[:20], b[:20], A[20:], b[20:])
+    claim = problem.constants(bounds=(-2, 0))
+    report = nbo.theory.check_constants(problem, claim, bounds=(-2, 0), n_points=6, random_state=0)
+    assert report.ok and report.ratios["sigma_g2"] < 2

@@ -379,3 +379,15 @@ def test_bad_arguments_are_refused():
         theoretical_parameters(dataclasses.replace(c, L_f1=0.0, L_f0=0.0))
     with pytest.raises(ValueError, match="gap: found -1"):
         theoretical_parameters(c).K(1e-3, -1.0)
+
+
+def test_numbers_at_the_ends_of_the_range():
+    values = {"mu": 1.0, "L_g1": 2.0, "L_g2": 1.0, "L_f0": 1.0, "L_f1": 1.0, "C_f0": 1.0, **NOISE}
+    almost_flat = theoretical_parameters(ProblemConstants(**values | {"L_g2": 1e-300}), "nsbo-sgd")
+    flat = theoretical_parameters(ProblemConstants(**values | {"L_g2": 0.0}), "nsbo-sgd")
+    assert almost_flat.batch_sizes == flat.batch_sizes and almost_flat.alpha == flat.alpha
+    assert ProblemConstants(**values | {"mu": 1e-200}).L_Phi == np.inf
+    changes = {"nbo-cg": {"mu": 1e-100}, "nbo-gd": {"mu": 1e300, "L_g1": 1e300}, "nsbo-sgd": {"r": 1e200}}
+    for method, change in changes.items():
+        with pytest.raises(NoConstantsError, match="constants: found numbers beyond the range of floating point"):
+            theoretical_parameters(ProblemConstants(**values | change), method)
