@@ -116,7 +116,7 @@ def _table1(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> i
     with contextlib.ExitStack() as stack:
         bar = _progress(stack)
         study = complexity_study(kappas=QUICK_KAPPAS if arguments.quick else KAPPAS, progress=bar)
-        if bar is not None:
+        if bar is not None and not study.interrupted:
             bar.finish()
     _save(parser, study, arguments)
     if figure is not None:
@@ -124,7 +124,7 @@ def _table1(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> i
     if arguments.quick:
         print(f"quick version: kappa up to {max(QUICK_KAPPAS)} only; without --quick it goes up to {max(KAPPAS)}\n")
     print(study)
-    return 0
+    return INTERRUPTED if study.interrupted else 0
 
 
 def _table2(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:

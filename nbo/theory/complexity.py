@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -138,12 +139,15 @@ class ComplexityStudy(Report):
         Whether the numbers of inner steps are the smaller ones that are proven too.
     rows : tuple of ComplexityRow
         The runs, by method.
+    interrupted : bool
+        Whether Ctrl-C ended the study; it has the methods with two runs or more then.
     """
 
     family: str
     eps: float
     tight: bool
     rows: tuple[ComplexityRow, ...]
+    interrupted: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -204,6 +208,7 @@ class ComplexityStudy(Report):
                 "",
                 self.table(),
                 "",
+                *(["interrupted: runs are missing.", ""] if self.interrupted else []),
                 f"{', '.join(UNMEASURED)}: {_NOT_RUN}.",
             ]
         )
@@ -227,6 +232,7 @@ class ComplexityStudy(Report):
             "family": self.family,
             "eps": self.eps,
             "tight": self.tight,
+            "interrupted": self.interrupted,
             "rows": rows,
             "exponents": fits,
             "paper": {m: {**PAPER[m]._asdict(), "note": _NOT_RUN if m in UNMEASURED else ""} for m in shown},
@@ -314,7 +320,7 @@ def complexity_study(
     Returns
     -------
     ComplexityStudy
-        The runs and the exponents; print it.
+        The runs and the exponents; print it. After Ctrl-C it has the methods with at least two runs, if there are any.
 
     Raises
     ------
@@ -343,10 +349,18 @@ def complexity_study(
             raise ValueError(
                 f"eps: found {eps:g}; expected less than |grad Phi(x0)|^2, which is {square:.3g} at kappa = {kappa:g}"
             )
-    rows = [
-        _row(method, kappa, *problems[kappa], eps, tight, max_iter, progress) for method in names for kappa in kappas
-    ]
-    return ComplexityStudy(family=_name(family), eps=eps, tight=tight, rows=tuple(rows))
+    rows: list[ComplexityRow] = []
+    interrupted = False
+    try:
+        for method in names:
+            for kappa, (problem, x0) in problems.items():
+                rows.append(_row(method, kappa, problem, x0, eps, tight, max_iter, progress))
+    except KeyboardInterrupt:
+        done = Counter(row.method for row in rows)
+        rows, interrupted = [row for row in rows if done[row.method] > 1], True
+        if not rows:
+            raise
+    return ComplexityStudy(family=_name(family), eps=eps, tight=tight, rows=tuple(rows), interrupted=interrupted)
 
 
 def condition_numbers(kappas: Sequence[float]) -> tuple[float, ...]:

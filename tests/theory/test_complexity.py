@@ -317,3 +317,17 @@ def test_only_files_are_replaced(small, tmp_path):
 def test_progress_has_to_be_callable():
     with pytest.raises(TypeError, match="progress: found int; expected a callable or None"):
         complexity_study(progress=3)
+
+
+def test_an_interrupt_keeps_finished_methods():
+    def stop(stage, iterations, square):
+        if stage == interrupted_at:
+            raise KeyboardInterrupt
+
+    interrupted_at = "amigo-cg, kappa = 4"
+    study = complexity_study(**QUICK, progress=stop)
+    assert study.interrupted and study.methods == ("nbo-gd",) and len(study.rows) == 2
+    assert "interrupted: runs are missing." in str(study) and study.as_dict()["interrupted"] is True
+    interrupted_at = "nbo-gd, kappa = 4"
+    with pytest.raises(KeyboardInterrupt):
+        complexity_study(**QUICK, progress=stop)
