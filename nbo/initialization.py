@@ -9,13 +9,13 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nbo._display import Printed
-from nbo._validation import integer, real, real_array, vector
+from nbo._validation import integer, real, real_array
 from nbo._vectors import norm
 from nbo.feasible_sets import feasible_set
 from nbo.oracles import CountedProblem, OracleCounts, finite_or_named
@@ -167,11 +167,8 @@ class Initializer(abc.ABC):
         tuple of ndarray
             y and u after each step.
         """
-        constants = constants_of(view.problem, bounds) if self.constants is None else self.constants
-        largest = 1 / constants.L_g1
-        beta = largest if self.beta_0 is None else self.beta_0
-        if beta > largest * (1 + 1e-12):
-            raise ValueError(f"beta_0: found {beta:g}; expected at most 1/L_g1 = {largest:g} (errata E1)")
+        constants = constants_of(view.problem, bounds, self.constants)
+        beta = boxes.inner_step("beta_0", self.beta_0, constants, "E1")
         return self._work(view, start, constants, beta, random_state)
 
     @abc.abstractmethod
@@ -586,7 +583,7 @@ def _judged(
 ) -> Membership:
     """Return the membership of the root mean square of one draw or several."""
     view = CountedProblem(problem)
-    upper = vector("x", x, view.dim_x, np.float64, "dim_x")
+    upper = view.upper_point("x", x)
     feasible_set(problem, view.dim_x, None, upper)
     wanted = f"a vector of shape ({view.dim_y},) (dim_y)"
     rows = [np.atleast_2d(real_array(name, values, wanted)) for name, values in (("y", y), ("u", u))]
@@ -594,10 +591,10 @@ def _judged(
     if rows[0].ndim != 2 or len(rows[0]) != len(rows[1]) or len(rows[0]) < 1 or (len(rows[0]) > 1 and not several):
         many = f", or (k, {view.dim_y}) each" if several else ""
         raise ValueError(f"y, u: found shapes {np.shape(y)} and {np.shape(u)}; expected ({view.dim_y},) each{many}")
-    c = constants_of(problem) if constants is None else required(constants)
+    c = constants_of(problem, given=constants)
     squares = np.zeros(2)
     for y_row, u_row in zip(*rows, strict=True):
-        at, adjoint = (vector(name, row, view.dim_y, view.dtype, "dim_y") for name, row in (("y", y_row), ("u", u_row)))
+        at, adjoint = view.lower_point("y", y_row), view.lower_point("u", u_row)
         with finite_or_named():
             gradient, product = view.lower_model(upper, at).grad_y_and_hvp(adjoint)
             residual = norm(product - view.upper_grad(upper, at)[1])
@@ -609,38 +606,16 @@ def _judged(
 def _finished(routine: Initializer, problem: Any, x0: Any, y0: Any, u0: Any, random_state: Any) -> Initialization:
     """Check the arguments and run a routine to its end."""
     view = CountedProblem(problem)
-    x = vector("x0", x0, view.dim_x, np.float64, "dim_x")
+    x = view.upper_point("x0", x0)
     feasible_set(problem, view.dim_x, None, x)
-    zeros = np.zeros(view.dim_y, dtype=view.dtype)
-    y, u = (
-        zeros if value is None else vector(name, value, view.dim_y, view.dtype, "dim_y")
-        for name, value in (("y0", y0), ("u0", u0))
-    )
+    start = x, view.lower_start("y0", y0), view.lower_start("u0", u0)
     with finite_or_named():
-        return last(routine.steps(view, (x, y, u), None, random_state))
-
-
-_Result = TypeVar("_Result")
-
-
-def last(steps: Generator[Any, None, _Result]) -> _Result:
-    """Run a generator to its end.
-
-    Parameters
-    ----------
-    steps : generator
-        Such as an initialisation.
-
-    Returns
-    -------
-    object
-        What it returns.
-    """
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+        steps = routine.steps(view, start, None, random_state)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
 
 
 def _require_size(name: str, what: str, size: float) -> None:
@@ -663,7 +638,7 @@ def _membership(constants: ProblemConstants, radii: boxes.Radii, grad_norm: floa
 
 def _against(bounds: Any, radii: boxes.Radii, kind: str) -> Membership:
     y_bound, u_bound = map(float, bounds)
-    inside = bool(y_bound <= radii.y and u_bound <= radii.u)
+    inside = y_bound <= radii.y and u_bound <= radii.u
     return Membership(inside, y_bound, radii.y, u_bound, radii.u, kind)
 
 

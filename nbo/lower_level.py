@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._display import Printed
-from nbo._validation import real, vector
+from nbo._validation import real
 from nbo._vectors import norm
 from nbo.linear_solvers import Cholesky, ConjugateGradient, LinearSolver
 from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts, finite_or_named
@@ -157,7 +157,7 @@ def solve_lower_level(
     """
     view = CountedProblem(problem)
     with finite_or_named():
-        (point, steps, why), limit = _start(view, vector("x", x, view.dim_x, np.float64, "dim_x"), y0, tol)
+        (point, steps, why), limit = _start(view, view.upper_point("x", x), y0, tol)
     success = point.norm <= limit
     message = f"grad_norm = {point.norm:.3g} against tol = {limit:g} after {steps} Newton iterations"
     if not success:
@@ -205,7 +205,7 @@ def hypergradient(
     (True, 'bound')
     """
     view = CountedProblem(problem)
-    upper = vector("x", x, view.dim_x, np.float64, "dim_x")
+    upper = view.upper_point("x", x)
     with finite_or_named():
         return _hypergradient(view, upper, *_start(view, upper, y0, tol))
 
@@ -279,8 +279,7 @@ def _error(
 
 def _start(view: CountedProblem, x: Array, y0: Any, tol: float | None) -> tuple[_Newton, float]:
     """Solve the lower level; return the solution and the tolerance."""
-    n = view.dim_y
-    y = np.zeros(n, dtype=view.dtype) if y0 is None else vector("y0", y0, n, view.dtype, "dim_y")
+    y = view.lower_start("y0", y0)
     limit = DEFAULT_TOL[view.dtype] if tol is None else real("tol", tol, positive=True)
     return _newton(view, x, y, limit), limit
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._storable import storable
-from nbo._validation import dimension, integer, require_unmasked
+from nbo._validation import dimension, integer, require_unmasked, vector
 from nbo._vectors import all_finite
 from nbo.problem import BilevelProblem, FiniteSumProblem, LowerModel
 
@@ -170,6 +170,67 @@ class CountedProblem:
             The calls, and the samples that they went over.
         """
         self._before = self._before[0] + calls, self._before[1] + samples
+
+    def upper_point(self, name: str, value: Any) -> Array:
+        """Return an argument that is a point x, checked and copied.
+
+        Parameters
+        ----------
+        name : str
+            The argument, for messages.
+        value : array_like
+            What was given.
+
+        Returns
+        -------
+        ndarray
+            (m,), float64.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Unless it is a finite vector of that length.
+        """
+        return vector(name, value, self.dim_x, np.float64, "dim_x")
+
+    def lower_point(self, name: str, value: Any) -> Array:
+        """Return an argument that is a y or u, checked and copied.
+
+        Parameters
+        ----------
+        name : str
+            The argument, for messages.
+        value : array_like
+            What was given.
+
+        Returns
+        -------
+        ndarray
+            (n,), of the type of y.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Unless it is a finite vector of that length.
+        """
+        return vector(name, value, self.dim_y, self.dtype, "dim_y")
+
+    def lower_start(self, name: str, value: Any) -> Array:
+        """Return an argument that is a start for y or u, by default zeros; see `lower_point`.
+
+        Parameters
+        ----------
+        name : str
+            The argument, for messages.
+        value : array_like or None
+            What was given.
+
+        Returns
+        -------
+        ndarray
+            (n,), of the type of y.
+        """
+        return np.zeros(self.dim_y, dtype=self.dtype) if value is None else self.lower_point(name, value)
 
     def upper_value(self, x: Array, y: Array) -> float:
         """Return f(x, y), counted.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import integer, real, time_limit, validate_random_state, vector
+from nbo._validation import integer, real, time_limit, validate_random_state
 from nbo._vectors import norm
 from nbo.feasible_sets import Box, FeasibleSet, feasible_set
 from nbo.initialization import initializer
@@ -274,10 +274,8 @@ class Solver(abc.ABC):
 
     def _starting_point(self, view: CountedProblem, x0: Any, y0: Any, u0: Any) -> tuple[Array, Array, Array | None]:
         """Return the checked x, y and, if it is given, u, as copies."""
-        n = view.dim_y
-        y = np.zeros(n, dtype=view.dtype) if y0 is None else vector("y0", y0, n, view.dtype, "dim_y")
-        given = None if u0 is None else vector("u0", u0, n, view.dtype, "dim_y")
-        return vector("x0", x0, view.dim_x, np.float64, "dim_x"), y, given
+        given = None if u0 is None else view.lower_point("u0", u0)
+        return view.upper_point("x0", x0), view.lower_start("y0", y0), given
 
 
 def require_callback(callback: Any) -> None:

@@ -6,6 +6,7 @@ import math
 import sys
 from typing import NamedTuple
 
+from nbo._validation import real
 from nbo.theory.constants import NoConstantsError, ProblemConstants, over, times
 
 
@@ -148,6 +149,37 @@ def steps_until(target: float, start: float, log_rate: float) -> int:
         return 1
     steps = (math.log(target) - math.log(start)) / log_rate
     return math.ceil(steps) if steps < math.inf else sys.maxsize
+
+
+def inner_step(name: str, value: float | None, constants: ProblemConstants, label: str) -> float:
+    """Return a step for y and u, which may be at most 1/L_g1.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for messages.
+    value : float or None
+        What was given; 1/L_g1 by default.
+    constants : ProblemConstants
+        Of the problem.
+    label : str
+        The entry of the errata about it.
+
+    Returns
+    -------
+    float
+        The step, in l^2/g.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no positive number up to 1/L_g1.
+    """
+    largest = 1 / constants.L_g1
+    step = largest if value is None else real(name, value, positive=True)
+    if step > largest * (1 + 1e-12):
+        raise ValueError(f"{name}: found {step:g}; expected at most 1/L_g1 = {largest:g} (errata {label})")
+    return step
 
 
 def log_rate(beta: float, constants: ProblemConstants) -> float:

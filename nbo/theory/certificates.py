@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import choice, flag, integer, real, validate_random_state, vector
+from nbo._validation import choice, flag, integer, real, validate_random_state
 from nbo._vectors import norm
 from nbo.feasible_sets import feasible_set
 from nbo.history import Status
@@ -89,10 +89,13 @@ class Certificate(Report):
     @property
     def ok(self) -> bool:
         """Whether the theorem covers the run, if its constants hold, and all that it says was found."""
-        within_rate = math.isnan(self.rate_bound) or self.checks.least_grad_norm**2 <= self.rate_bound
         whole = self.status is Status.ITERATION_LIMIT
         covered = whole and self.step_factor <= 1 and self.inside and self.kind == "bound"
-        return bool(covered and self.checks.ok and within_rate)
+        return covered and self.checks.ok and self._within_rate
+
+    @property
+    def _within_rate(self) -> bool:
+        return math.isnan(self.rate_bound) or self.checks.least_grad_norm**2 <= self.rate_bound
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain numbers, texts and dicts.
@@ -167,8 +170,8 @@ class Certificate(Report):
     def _rate(self) -> str:
         if math.isnan(self.rate_bound):
             return ""
-        met = self.checks.least_grad_norm**2 <= self.rate_bound
-        return f", by the rate at most {math.sqrt(self.rate_bound):.3g}{'' if met else ', which it is not'}"
+        met = "" if self._within_rate else ", which it is not"
+        return f", by the rate at most {math.sqrt(self.rate_bound):.3g}{met}"
 
 
 def certify_run(
@@ -236,9 +239,9 @@ def certify_run(
     choice("method", method, METHODS), integer("max_iter", max_iter, minimum=1), flag("tight", tight)
     validate_random_state(random_state)
     view = CountedProblem(problem)
-    x = vector("x0", x0, view.dim_x, np.float64, "dim_x")
+    x = view.upper_point("x0", x0)
     feasible_set(problem, view.dim_x, None, x)
-    c = constants_of(problem) if constants is None else constants
+    c = constants_of(problem, given=constants)
     parameters = theoretical_parameters(c, method, tight=tight)
     assert isinstance(parameters, DeterministicParameters)
     products = parameters.counts(max_iter).lower_hvp
@@ -305,7 +308,7 @@ def _start(
         raise TypeError(
             f"start: found {type(start).__name__}; expected {' or '.join(map(repr, STARTS))}, or a pair (y0, u0)"
         ) from None
-    y, u = (vector(name, part, view.dim_y, view.dtype, "dim_y") for name, part in (("y0", y0), ("u0", u0)))
+    y, u = view.lower_point("y0", y0), view.lower_point("u0", u0)
     return _Begun("given", y, u, in_box1(problem, x, y, u, constants).inside, OracleCounts())
 
 

@@ -203,8 +203,8 @@ def required(constants: Any) -> ProblemConstants:
     return constants
 
 
-def constants_of(problem: BilevelProblem, bounds: Any = None) -> ProblemConstants:
-    """Return the constants that a problem has of its own.
+def constants_of(problem: BilevelProblem, bounds: Any = None, given: Any = None) -> ProblemConstants:
+    """Return the constants that a user gave, or else those that the problem has of its own.
 
     Parameters
     ----------
@@ -212,19 +212,23 @@ def constants_of(problem: BilevelProblem, bounds: Any = None) -> ProblemConstant
         The problem.
     bounds : pair, optional
         The region of x, for problems whose `constants` take one; the problem's bounds by default.
+    given : ProblemConstants, optional
+        They take the place of the problem's own.
 
     Returns
     -------
     ProblemConstants
-        What its `constants` returns.
+        `given`, or what the problem's `constants` returns.
 
     Raises
     ------
     NoConstantsError
         If it has none, or none over this region.
     TypeError
-        If it returns something else.
+        If `given` or what it returns is something else.
     """
+    if given is not None:
+        return required(given)
     if not provides(problem, "constants"):
         raise NoConstantsError(
             f"constants: {type(problem).__name__} has none; expected a ProblemConstants, such as an estimate by "

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._display import lines
-from nbo._validation import integer, real, validate_random_state, vector
+from nbo._validation import integer, real, validate_random_state
 from nbo.linear_solvers import CurvatureError
 from nbo.oracles import CountedProblem, NonFiniteOracleError
 from nbo.problem import BilevelProblem, FiniteSumProblem
@@ -149,8 +149,8 @@ def estimate_constants(
     0.100 1.000 0.000 estimate
     """
     view, rng = _prepared(problem, n_points, random_state)
-    at, size = vector("x", x, view.dim_x, np.float64, "dim_x"), real("radius", radius, positive=True)
-    start = None if y0 is None else vector("y0", y0, view.dim_y, view.dtype, "dim_y")
+    at, size = view.upper_point("x", x), real("radius", radius, positive=True)
+    start = view.lower_start("y0", y0)
     integer("n_repeats", n_repeats)
     where = region(view, bounds, at, size, whole=False)
     with _named_failures():
@@ -244,7 +244,7 @@ def check_constants(
     view, rng = _prepared(problem, n_points, random_state)
     if not isinstance(constants, ProblemConstants):
         raise TypeError(f"constants: found {type(constants).__name__}; expected a ProblemConstants")
-    at = None if x is None else vector("x", x, view.dim_x, np.float64, "dim_x")
+    at = None if x is None else view.upper_point("x", x)
     where = region(view, bounds, at, real("radius", radius, positive=True), whole=True)
     with _named_failures():
         search = Search(view, where, rng)

@@ -252,7 +252,7 @@ class Lyapunov:
     ) -> None:
         view = CountedProblem(problem)
         self._problem, self._eps = problem, float(np.finfo(view.dtype).eps)
-        self.constants = constants_of(problem) if constants is None else constants
+        self.constants = constants_of(problem, given=constants)
         parameters = theoretical_parameters(self.constants)
         self._alpha = parameters.alpha if step_size is None else real("step_size", step_size, positive=True)
         self._b_y, self._b_u = parameters.b_y, parameters.b_u

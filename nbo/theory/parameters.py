@@ -8,12 +8,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from nbo._validation import choice, flag, integer, real
-from nbo.oracles import OracleCounts
+from nbo.oracles import OracleCounts, sample_sizes
 from nbo.theory import boxes, printed
 from nbo.theory.constants import NoConstantsError, ProblemConstants, over, required, times
 
 if TYPE_CHECKING:
-    from nbo.problem import FiniteSumProblem
+    from nbo.problem import BilevelProblem
     from nbo.solvers.base import Solver
 
 #: Methods for which constants with proofs are known.
@@ -63,8 +63,13 @@ class TheoreticalParameters(abc.ABC):
         """The radii of the box in which a run has to start."""
 
     @abc.abstractmethod
-    def options(self) -> dict[str, Any]:
+    def options(self, problem: BilevelProblem | None = None) -> dict[str, Any]:
         """Return the options of the method.
+
+        Parameters
+        ----------
+        problem : BilevelProblem, optional
+            What they are for, which matters for batches alone.
 
         Returns
         -------
@@ -87,8 +92,13 @@ class TheoreticalParameters(abc.ABC):
         """
         return real("gap", gap, minimum=0.0) + self.surplus
 
-    def solver(self) -> Solver:
+    def solver(self, problem: BilevelProblem | None = None) -> Solver:
         """Return the method with these options.
+
+        Parameters
+        ----------
+        problem : BilevelProblem, optional
+            See `options`.
 
         Returns
         -------
@@ -97,7 +107,7 @@ class TheoreticalParameters(abc.ABC):
         """
         from nbo.solvers import REGISTRY
 
-        return REGISTRY[self.method](**self.options())
+        return REGISTRY[self.method](**self.options(problem))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,8 +149,13 @@ class DeterministicParameters(TheoreticalParameters):
         """The radii of BOX 1."""
         return boxes.box1(self.constants, self.delta)
 
-    def options(self) -> dict[str, Any]:
+    def options(self, problem: BilevelProblem | None = None) -> dict[str, Any]:
         """Return the options of the method; see `TheoreticalParameters.options`.
+
+        Parameters
+        ----------
+        problem : BilevelProblem, optional
+            Not looked at.
 
         Returns
         -------
@@ -261,12 +276,12 @@ class StochasticParameters(TheoreticalParameters):
         """The radii of BOX 2, of root mean squares."""
         return boxes.box2(self.constants, self.delta)
 
-    def options(self, problem: FiniteSumProblem | None = None) -> dict[str, Any]:
+    def options(self, problem: BilevelProblem | None = None) -> dict[str, Any]:
         """Return the options of the method; see `TheoreticalParameters.options`.
 
         Parameters
         ----------
-        problem : FiniteSumProblem, optional
+        problem : BilevelProblem, optional
             What they are for: sizes that exceed its numbers of samples, which methods refuse, become ``"full"``, means
             without noise.
 
@@ -284,29 +299,11 @@ class StochasticParameters(TheoreticalParameters):
             "sampler": "iid",
         }
 
-    def _size(self, role: str, problem: FiniteSumProblem | None) -> int | str:
+    def _size(self, role: str, problem: BilevelProblem | None) -> int | str:
         size = self.batch_sizes[role]
-        if problem is None:
+        if problem is None or size <= sample_sizes(problem)["upper" if role == "B3" else "lower"]:
             return size
-        n = problem.n_samples_upper if role == "B3" else problem.n_samples_lower
-        return size if size <= n else "full"
-
-    def solver(self, problem: FiniteSumProblem | None = None) -> Solver:
-        """Return the method with these options.
-
-        Parameters
-        ----------
-        problem : FiniteSumProblem, optional
-            See `options`.
-
-        Returns
-        -------
-        Solver
-            For ``nbo.minimize(..., method=...)``.
-        """
-        from nbo.solvers import REGISTRY
-
-        return REGISTRY[self.method](**self.options(problem))
+        return "full"
 
     def counts(self, K: int) -> OracleCounts:
         """Return the oracle calls of a run, without the initialisation.
@@ -465,10 +462,7 @@ def theoretical_parameters(
         flag(name, value)
     if tight and literal:
         raise ValueError("tight: found True beside literal=True; expected at most one of them")
-    largest = 1 / constants.L_g1
-    gamma = largest if gamma is None else real("gamma", gamma, positive=True)
-    if gamma > largest * (1 + 1e-12):
-        raise ValueError(f"gamma: found {gamma:g}; expected at most 1/L_g1 = {largest:g} (errata E3)")
+    gamma = boxes.inner_step("gamma", gamma, constants, "E3")
     if method != "nsbo-sgd":
         for name, given in (("K", K), ("eps", eps), ("gap", gap)):
             if given is not None:
@@ -546,8 +540,8 @@ def _stochastic(common: dict[str, Any], K: int | None, eps: float | None, gap: f
             f"constants: found L_f0 = {c.L_f0:g}, C_f0 = {c.C_f0:g}; expected finite ones: bound x (C_f0 may be "
             "infinite for L_g2 = 0)"
         )
-    alpha, rate = _stochastic_alpha(c), boxes.log_rate(common["gamma"] / 2, c)
-    alpha = printed.stochastic_alpha(c) if literal else alpha
+    rate = boxes.log_rate(common["gamma"] / 2, c)
+    alpha = printed.stochastic_alpha(c) if literal else _stochastic_alpha(c)
     T = printed.stochastic_T(c, rate) if literal else math.ceil(max(math.log(40 * c.r) / 2, math.log(96)) / -rate)
     K, eta = _iterations(K, eps, gap, common["surplus"], alpha)
     caps = _variance_caps(c, alpha, eta)
