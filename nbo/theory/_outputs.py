@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import json
-import math
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from nbo._files import plain, write_whole
 from nbo._validation import flag
 from nbo.datasets import shown
 
@@ -86,34 +82,5 @@ def require_free(path: str | os.PathLike[str], force: bool) -> Path:
 def save_json(content: dict[str, Any], path: str | os.PathLike[str], force: bool) -> None:
     """Write a file whole or not at all; numbers that are infinite or NaN become texts."""
     target = require_free(path, force)
-    text = json.dumps(_plain(content), indent=2, allow_nan=False) + "\n"
-    handle, name = tempfile.mkstemp(prefix=".nbo-", dir=target.parent)
-    try:
-        with open(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
-
-
-def _umask() -> int:
-    """Return what new files may not be allowed; temporary ones are private, whatever it is."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON has a form for."""
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else str(float(value))
-    return int(value) if isinstance(value, np.integer) else value
+    text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
+    write_whole(target, text.encode())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import importlib.metadata
 import json
 import math
 import os
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from nbo._interrupts import held
+from nbo._versions import package_versions
 from nbo.datasets import shown
 from nbo.tuning.models import FittedModel
 from nbo.tuning.report import TuneReport
@@ -264,7 +264,7 @@ def summary(report: TuneReport) -> dict[str, Any]:
         "stages": [_stage_summary(stage) for stage in report.stages],
         "notes": report.notes,
         "compile_seconds": report.compile_seconds,
-        "versions": _versions(),
+        "versions": package_versions(_PACKAGES),
         "platform": platform.platform(),
     }
 
@@ -348,16 +348,6 @@ def _holds_result(folder: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and found.get("command") == _COMMAND
-
-
-def _versions() -> dict[str, str | None]:
-    versions: dict[str, str | None] = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
-    return versions
 
 
 def _plain(value: Any) -> Any:

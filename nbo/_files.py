@@ -1,0 +1,46 @@
+"""Files that appear whole or not at all, and values in JSON's types."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Write a file in an existing folder; one that is there is replaced when the new one is complete."""
+    handle, name = tempfile.mkstemp(prefix=".nbo-", dir=target.parent)
+    try:
+        with open(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    """Return what new files may not be allowed; temporary ones are private, whatever it is."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def plain(value: Any) -> Any:
+    """Return a value that JSON has a form for; numbers that are infinite or NaN become texts."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else str(float(value))
+    return int(value) if isinstance(value, np.integer) else value

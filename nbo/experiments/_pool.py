@@ -1,0 +1,132 @@
+"""Tasks in processes with one thread and a core of its own each, so that timed runs do not disturb each other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
+from typing import Any
+
+from nbo.experiments._tasks import Task
+
+#: Environment that holds the linear algebra and compiled code of a process to one thread.
+_ONE_THREAD = {
+    name: "1"
+    for name in (
+        "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+        "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS",
+    )
+}  # fmt: skip
+
+
+def usable_cores() -> list[int]:
+    """Return the cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+#: Open files whose locks hold the core of this process until it ends.
+_held: list[Any] = []
+
+
+def _begin(folder: str, cores: list[int]) -> None:
+    """Take a core that no other process of the pool has, and leave Ctrl-C to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {_free_core(folder, cores)})
+
+
+def _free_core(folder: str, cores: list[int]) -> int:
+    """Return the first core whose lock nobody has; a process that ends, for whatever reason, gives its lock back."""
+    import fcntl
+
+    while True:
+        for core in cores:
+            stream = open(os.path.join(folder, f"core-{core}"), "wb")  # noqa: SIM115 - open to the end of the process
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                stream.close()
+                continue
+            _held.append(stream)
+            return core
+        time.sleep(0.05)
+
+
+def _execute(task: Task) -> dict[str, Any]:
+    return task.execute()
+
+
+class TaskFailedError(RuntimeError):
+    """A task that raised an error.
+
+    Parameters
+    ----------
+    task : Task
+        Which one.
+    error : Exception
+        What it raised.
+    """
+
+    def __init__(self, task: Task, error: BaseException) -> None:
+        super().__init__(f"{task.described()}: {type(error).__name__}: {error}")
+
+
+def run_all(tasks: Sequence[Task], jobs: int, done: Callable[[Task, dict[str, Any]], None]) -> None:
+    """Run tasks; `done` gets each with its outcome, in the order in which they end.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        What to do; they are begun in this order.
+    jobs : int
+        How many processes, at most one a core.
+    done : callable
+        Called in this process.
+
+    Raises
+    ------
+    ImportError
+        If loky is missing.
+    TaskFailedError
+        If a task raised an error; what is running then is lost.
+    """
+    if not tasks:
+        return
+    with _executor(min(jobs, len(tasks))) as executor:
+        running = {executor.submit(_execute, task): task for task in tasks}
+        for future in as_completed(running):
+            try:
+                outcome = future.result()
+            except Exception as error:
+                raise TaskFailedError(running[future], error) from error
+            done(running[future], outcome)
+
+
+@contextlib.contextmanager
+def _executor(jobs: int) -> Iterator[Any]:
+    """An executor, whose processes are killed where something goes wrong, Ctrl-C included."""
+    loky = _loky()
+    with tempfile.TemporaryDirectory(prefix="nbo-cores-") as folder:
+        executor = loky.ProcessPoolExecutor(
+            max_workers=jobs, initializer=_begin, initargs=(folder, usable_cores()[:jobs]), env=_ONE_THREAD
+        )
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(wait=False, kill_workers=True)
+            raise
+        executor.shutdown(wait=True)
+
+
+def _loky() -> Any:
+    try:
+        import loky
+    except ImportError as error:
+        raise ImportError('experiments run in processes of loky: pip install "nbo[reproduce]"') from error
+    return loky

@@ -1,0 +1,194 @@
+"""The report: one Markdown text, and the same as one HTML file that holds its pictures."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nbo.experiments._results import BAND, CONFIDENCE, CaseResult
+from nbo.experiments._tables import arrivals, finals, in_markdown, steps
+from nbo.experiments.catalogue import EXPERIMENTS
+from nbo.experiments.claims import Claim, Judgement
+from nbo.experiments.configuration import Experiment, FigureLayout, Scaling
+
+if TYPE_CHECKING:
+    from nbo.experiments.reproduction import Reproduction
+
+_QUICK = (
+    "**This is the quick version: data, grids, budgets and repeats are reduced. It shows that everything works, and "
+    "says little about the paper; `--full` is the paper's size.**"
+)
+
+_METHOD = f"""\
+Steps are searched with one seed on the grid of the paper, each pair for the whole budget; the pair whose run ends lowest
+is taken, by the mean of its last looks at the metric, or, where that is a test error, at f, so that the test rows decide
+on nothing. Repeats have other seeds: of the data where these are made, else of starts and minibatches. Curves are
+medians over repeats with the band from {BAND[0]} to {BAND[1]} %.
+
+Times are solver time of one process with one thread on a core of its own, without compilation and evaluation: iterates
+are kept on the way and measured when the run is over. Phi(x) is f(x, y\\*(x)) with y\\*(x) solved for in float64 until
+|grad_2 g| <= 1e-9; Phi\\* is the lowest value that an accurate full-batch method or any run has reached. Samples are
+component samples, summed over all oracles; a product with the Hessian counts like a gradient.
+
+Targets are parts of the way that is left between the start and Phi\\* (0 for a distance; for a test error, the lowest
+median at which a method ended). A ratio is the NBO method's time, samples or iterations over those of the other one,
+the median over repeats in which at least one of both arrived, with a bootstrap interval of {CONFIDENCE:.0%}; "never" means
+that only the other one arrived, 0 that only the NBO method did. A win is a repeat in which it was there first.
+"""
+
+
+def markdown(found: Reproduction, figures: Sequence[FigureLayout], facts: Mapping[str, Any]) -> str:
+    """Return the report.
+
+    Parameters
+    ----------
+    found : Reproduction
+        The results.
+    figures : sequence of FigureLayout
+        Those that were drawn.
+    facts : mapping
+        Machine, versions and settings.
+
+    Returns
+    -------
+    str
+        In Markdown; pictures are in ``figures``.
+    """
+    lines = ["# The experiments of the NBO paper, reproduced", ""]
+    lines += [_QUICK, ""] if found.scale == "quick" else []
+    lines += ["## Verdicts", "", _tally(found.verdicts), ""]
+    lines += in_markdown(
+        ("Section", "Claim", "Measured", "Verdict"),
+        [(c.section, c.text, j.measured, f"**{j.verdict}**") for c, j in found.verdicts],
+    )
+    lines += ["## How it is measured", "", _METHOD, *_omissions(found.omitted)]
+    shown: set[str] = set()
+    for name in found.names:
+        lines += _experiment(EXPERIMENTS[name], found, [f for f in figures if f.name not in shown], shown)
+    lines += ["## Machine and versions", "", *in_markdown(("What", "Which"), list(facts.items()))]
+    return "\n".join(lines) + "\n"
+
+
+def _tally(verdicts: Sequence[tuple[Claim, Judgement]]) -> str:
+    tally = Counter(judgement.verdict for _, judgement in verdicts)
+    return f"{len(verdicts)} claims: {', '.join(f'{count} {verdict}' for verdict, count in tally.items())}."
+
+
+def _omissions(omitted: Mapping[str, str]) -> list[str]:
+    return ["Left out:", "", *(f"- {name}: {why}" for name, why in omitted.items()), ""] if omitted else []
+
+
+def _experiment(
+    experiment: Experiment, found: Reproduction, figures: Sequence[FigureLayout], shown: set[str]
+) -> list[str]:
+    quick = " (quick version, reduced data)" if found.scale == "quick" else ""
+    lines = [f"## {experiment.title}{quick}", ""]
+    names = {case.name for case in experiment.cases} | {study.name for study in experiment.studies}
+    for figure in figures:
+        if names & _cases_of(figure):
+            shown.add(figure.name)
+            lines += [f"![{figure.caption}](figures/{figure.name}.png)", "", f"*{figure.paper}.* {figure.caption}", ""]
+    lines += _claims([pair for pair in found.verdicts if pair[0].experiment == experiment.name])
+    for case in experiment.cases:
+        if case.name in found.cases:
+            lines += _case(found.cases[case.name])
+    for study in experiment.studies:
+        if study.name in found.studies:
+            lines += ["```", found.studies[study.name]["text"], "```", ""]
+    return lines
+
+
+def _cases_of(figure: FigureLayout) -> set[str]:
+    """Return the names of the cases and studies that a figure shows."""
+    names: set[str] = set()
+    for panel in figure.panels:
+        names |= set(panel.cases) if isinstance(panel, Scaling) else {getattr(panel, "case", "table1")}
+    return names
+
+
+def _claims(verdicts: Sequence[tuple[Claim, Judgement]]) -> list[str]:
+    lines = []
+    for claim, judgement in verdicts:
+        remark = f" *{claim.remark}*" if claim.remark else ""
+        lines.append(
+            f"- **{judgement.verdict}**: {claim.text} (Section {claim.section}). Rule: {claim.rule.text}. "
+            f"Measured: {judgement.measured}.{remark}"
+        )
+    return [*lines, ""] if lines else []
+
+
+def _case(result: CaseResult) -> list[str]:
+    spent, evaluation = result.evaluation_seconds
+    budget = result.size.budget
+    limit = f"{budget.iterations} iterations" if budget.iterations else f"{budget.seconds:g} s of solver time"
+    lines = [
+        f"### {result.case.name}: {result.size.problem.title}",
+        "",
+        f"{result.repeats} repeats of {limit}; {spent:.0f} s in all, and {evaluation:.0f} s of evaluation besides.",
+    ]
+    if result.below > 0:
+        lines.append(f"Some run came {result.below:.2g} below the accurate minimum, which then is Phi*.")
+    lines.append("")
+    lines += in_markdown(
+        ("Method", "Inner step", "Ratio", "Outer step", "Pairs", "Diverged"), [row[1:] for row in steps(result)]
+    )
+    lines += in_markdown(
+        ("Method", f"Final {result.case.metric}", f"{BAND[0]} %", f"{BAND[1]} %", "Iterations", "Seconds"),
+        [(row[1], *row[4:9]) for row in finals(result)],
+    )
+    lines += in_markdown(
+        ("Method", "Target", "Over", "Median", f"{BAND[0]} %", f"{BAND[1]} %", "Arrived"),
+        [(*row[1:7], f"{row[7]} of {row[8]}") for row in arrivals(result)],
+    )
+    lines += in_markdown(
+        ("NBO method", "Other", "Target", "Over", "Ratio", "Interval", "Wins", "Losses"),
+        [
+            (r.first, r.other, r.level, r.axis, r.ratio, f"[{r.low:.2g}, {r.high:.2g}]", r.wins, r.losses)
+            for r in result.ratios()
+        ],
+    )
+    return lines
+
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; margin: 1rem 0; font-size: 0.85rem; display: block; overflow-x: auto; }
+th, td { border: 1px solid #ccc; padding: 0.2rem 0.6rem; text-align: left; vertical-align: top; }
+th { background: #f2f2f2; }
+img { max-width: 100%; height: auto; }
+pre { overflow-x: auto; background: #f7f7f7; padding: 0.8rem; font-size: 0.8rem; }
+"""
+
+
+def html(text: str, pictures: Mapping[str, bytes]) -> str:
+    """Return a report as one HTML file.
+
+    Parameters
+    ----------
+    text : str
+        In Markdown.
+    pictures : mapping of str to bytes
+        Path in the text -> PNG.
+
+    Returns
+    -------
+    str
+        The page, which needs no other file.
+    """
+    import markdown as converter
+
+    body = converter.markdown(text, extensions=["tables", "fenced_code", "sane_lists"])
+
+    def embedded(match: re.Match[str]) -> str:
+        return f'src="data:image/png;base64,{base64.b64encode(pictures[match[1]]).decode()}"'
+
+    body = re.sub(r'src="([^"]+)"', embedded, body)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
+        f"<title>The experiments of the NBO paper, reproduced</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )

@@ -1,0 +1,119 @@
+"""The folder of an experiment: what is finished in it, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nbo._files import plain, write_whole
+from nbo.datasets import shown
+from nbo.experiments._tasks import Task
+
+#: The file that says that a folder is one of ours, and with what settings.
+MARKER = "reproduce.json"
+
+_COMMAND = "nbo reproduce"
+
+
+class FolderError(ValueError):
+    """A folder that cannot or may not be used.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, which is cut and escaped to one line.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shown(message))
+
+
+class Store:
+    """The outcomes of tasks in a folder, a JSON file each, and other files.
+
+    Parameters
+    ----------
+    folder : Path
+        Where; it is made if it does not exist.
+    settings : dict
+        What all outcomes in the folder have in common, such as the scale.
+    resume : bool
+        Whether the folder may be there already, with the same settings.
+
+    Raises
+    ------
+    FolderError
+        If the folder may not be used or cannot be written.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any], *, resume: bool) -> None:
+        self.folder = folder
+        with _os_errors(f"{folder} cannot be used"):
+            if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+                self._check(settings, resume)
+            (folder / "runs").mkdir(parents=True, exist_ok=True)
+            self.write_json(MARKER, {"command": _COMMAND, "settings": settings})
+
+    def _check(self, settings: dict[str, Any], resume: bool) -> None:
+        """Refuse a folder that is not ours, not to be touched, or has other settings."""
+        if not self.folder.is_dir():
+            raise FolderError(f"{self.folder} exists and is no folder")
+        if not (found := _settings_of(self.folder / MARKER)):
+            raise FolderError(f"{self.folder} exists and was not made by {_COMMAND}; choose another folder with --out")
+        if not resume:
+            raise FolderError(f"{self.folder} exists; go on in it with --resume, or choose another folder with --out")
+        for name, value in settings.items():
+            if found.get(name) != value:
+                raise FolderError(
+                    f"{self.folder} was begun with {name} = {found.get(name)}, found {value}; expected the same, or "
+                    "another folder with --out"
+                )
+
+    def load(self, task: Task) -> dict[str, Any] | None:
+        """Return the outcome of a task, or None if there is none that can be read."""
+        try:
+            found = json.loads(self._path(task).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def save(self, task: Task, outcome: dict[str, Any]) -> None:
+        """Keep the outcome of a task, with what the task was."""
+        self.write_json(f"runs/{task.key}.json", {"task": {"kind": task.kind, **task.described()}, **outcome})
+
+    def _path(self, task: Task) -> Path:
+        return self.folder / "runs" / f"{task.key}.json"
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        """Write a JSON file, in which numbers that are infinite or NaN are texts."""
+        self.write(name, json.dumps(plain(content), indent=1, allow_nan=False) + "\n")
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a file whole or not at all; the one before it is replaced."""
+        path = self.folder / name
+        with _os_errors(f"{path} cannot be written"):
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, content.encode() if isinstance(content, str) else content)
+
+
+def _settings_of(marker: Path) -> dict[str, Any]:
+    """Return the settings that a marker holds, empty if it is none of ours."""
+    try:
+        found = json.loads(marker.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    ours = isinstance(found, dict) and found.get("command") == _COMMAND
+    return dict(found["settings"]) if ours and isinstance(found.get("settings"), dict) else {}
+
+
+@contextlib.contextmanager
+def _os_errors(what: str) -> Iterator[None]:
+    """Turn an OSError into a FolderError that begins with `what`."""
+    try:
+        yield
+    except OSError as error:
+        raise FolderError(f"{what}: {error.strerror or error}") from error
