@@ -1,4 +1,4 @@
-"""The command line: ``nbo tune``, ``nbo bench``, ``nbo methods`` and ``nbo theory``."""
+"""The command line: ``nbo tune``, ``nbo bench``, ``nbo methods``, ``nbo theory`` and ``nbo reproduce``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import nbo
 from nbo.datasets import shown
+from nbo.experiments.command import add_reproduce
 from nbo.theory.command import add_theory
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     methods.set_defaults(run=_methods)
     add_theory(commands)
+    add_reproduce(commands)
     return parser
 
 

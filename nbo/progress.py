@@ -32,11 +32,7 @@ class ProgressBar:
     """
 
     def __init__(self, total: int | None, stream: TextIO) -> None:
-        try:
-            from tqdm import tqdm
-        except ImportError as error:
-            raise ImportError('a progress bar needs tqdm: pip install "nbo[progress]"') from error
-        self._tqdm, self._total, self._stream = tqdm, total, stream
+        self._tqdm, self._total, self._stream = _tqdm(), total, stream
         self._bar: Any = None
         self._broken = False
         self._stage = ""
@@ -158,3 +154,68 @@ class ProgressLine:
             From `nbo.minimize`.
         """
         self._bar("minimize", intermediate_result.nit, intermediate_result.fun)
+
+
+class TimeLeft:
+    """A progress callback of `nbo.experiments.reproduce`: one bar with what ended last and the time left.
+
+    Parameters
+    ----------
+    stream : text stream, optional
+        Where to draw; standard error by default. If it is no terminal, there is a line now and then. When it cannot
+        be written to, drawing ends and nothing else.
+
+    Raises
+    ------
+    ImportError
+        If tqdm is missing.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._tqdm = _tqdm()
+        self._bar: Any = None
+        self._broken = False
+
+    def __enter__(self) -> TimeLeft:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None and not self._broken:
+            with contextlib.suppress(OSError, ValueError):
+                self._bar.close()
+
+    def __call__(self, finished: float, expected: float, last: str) -> None:
+        """Move the bar.
+
+        Parameters
+        ----------
+        finished, expected : float
+            Seconds of work that are done, and of all of it.
+        last : str
+            What ended last; empty where work from before was found.
+        """
+        if self._broken:
+            return
+        try:
+            if self._bar is None:
+                self._bar = self._tqdm(
+                    total=round(expected),
+                    initial=min(round(finished), round(expected)),
+                    bar_format="{percentage:3.0f}% |{bar:20}| {elapsed} so far, {remaining} left; {desc}",
+                    file=self._stream,
+                    mininterval=0.1 if self._stream.isatty() else _SLOW_REDRAW,
+                    dynamic_ncols=True,
+                )
+            self._bar.set_description_str(last, refresh=False)
+            self._bar.update(min(round(finished), round(expected)) - self._bar.n)
+        except (OSError, ValueError):
+            self._broken = True
+
+
+def _tqdm() -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise ImportError('a progress bar needs tqdm: pip install "nbo[progress]"') from error
+    return tqdm

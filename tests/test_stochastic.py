@@ -481,6 +481,21 @@ def test_chunks_are_cut_as_asked(problem, monkeypatch):
         assert lengths == expected
 
 
+def test_frequent_evaluations_do_not_cut_chunks_to_single_iterations(problem, monkeypatch):
+    """Entering a compiled loop takes half a millisecond here, an iteration ten microseconds."""
+    lengths = []
+    original = stochastic.StochasticSession._run
+
+    def timed(self, start, stop):
+        lengths.append(stop - start)
+        original(self, start, stop)
+        return 5e-4 + 1e-5 * (stop - start)
+
+    monkeypatch.setattr(stochastic.StochasticSession, "_run", timed)
+    run(problem, "soba", max_iter=2000, eval_every=10**6, eval_seconds=1e-4)
+    assert lengths[0] == 1 and 500 <= max(lengths) <= 1500
+
+
 def test_independent_samples_are_copied_for_few_iterations_at_a_time(problem, monkeypatch):
     whole = run(problem, "nsbo-sgd", sampler="iid")
     monkeypatch.setattr(stochastic, "INDEPENDENT_ROWS", 100)
@@ -879,7 +894,8 @@ def test_norms_are_those_of_the_last_iteration(problem):
     np.testing.assert_allclose((found.hypergrad_norm, found.lower_grad_norm, found.adjoint_residual), expected)
 
 
-def test_evaluations_by_time(problem):
+def test_evaluations_by_time(problem, monkeypatch):
+    monkeypatch.setattr(stochastic, "SHORTEST_CHUNK", 0.0)
     found = run(problem, "soba", eval_every=10**6, eval_seconds=1e-12)
     assert found.history.iteration.tolist() == list(range(26))
     rare = run(problem, "soba", eval_every=10, eval_seconds=1e6)

@@ -143,16 +143,20 @@ def _scaling(panel: Scaling, results: list[CaseResult], ax: Axes) -> list[tuple[
         table = np.array(bands)
         curve = Curve(np.array(dims, float), *table.T)
         style = STYLES[label]
+        known = np.isfinite(table).all(axis=1)
+        spread = np.abs(table[known, 1:].T - table[known, 0])
         ax.errorbar(
-            curve.x, curve.median, yerr=np.abs(table[:, 1:].T - table[:, 0]), color=style.color, marker=style.marker,
-            label=label, capsize=3,
+            curve.x[known], curve.median[known], yerr=spread, color=style.color, marker=style.marker, label=label,
+            capsize=3,
         )  # fmt: skip
         rows += [(name, label, *(float(part[i]) for part in curve)) for i in range(curve.x.size)]
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("dimension p")
     ax.set_ylabel("solver time in seconds")
-    rule = f"{panel.level:g} of the gap to the last value" if panel.own_floor else f"{panel.level:g} of the accurate gap"
+    rule = (
+        f"{panel.level:g} of the gap to the last value" if panel.own_floor else f"{panel.level:g} of the accurate gap"
+    )
     ax.set_title(f"time to {rule}", fontsize=10)
     return rows
 

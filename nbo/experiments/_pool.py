@@ -14,13 +14,7 @@ from typing import Any
 from nbo.experiments._tasks import Task
 
 #: Environment that holds the linear algebra and compiled code of a process to one thread.
-_ONE_THREAD = {
-    name: "1"
-    for name in (
-        "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
-        "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS",
-    )
-}  # fmt: skip
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")  # fmt: skip
 
 
 def usable_cores() -> list[int]:

@@ -133,11 +133,12 @@ def _case(result: CaseResult) -> list[str]:
         lines.append(f"Some run came {result.below:.2g} below the accurate minimum, which then is Phi*.")
     lines.append("")
     lines += in_markdown(
-        ("Method", "Inner step", "Ratio", "Outer step", "Pairs", "Diverged"), [row[1:] for row in steps(result)]
+        ("Method", "Inner step", "Ratio", "Outer step", "Pairs tried", "Pairs diverged"),
+        [row[1:] for row in steps(result)],
     )
     lines += in_markdown(
-        ("Method", f"Final {result.case.metric}", f"{BAND[0]} %", f"{BAND[1]} %", "Iterations", "Seconds"),
-        [(row[1], *row[4:9]) for row in finals(result)],
+        ("Method", f"Final {result.case.metric}", f"{BAND[0]} %", f"{BAND[1]} %", "Iterations", "Seconds", "Diverged"),
+        [(row[1], *row[4:9], f"{row[10]} of {row[11]}") for row in finals(result)],
     )
     lines += in_markdown(
         ("Method", "Target", "Over", "Median", f"{BAND[0]} %", f"{BAND[1]} %", "Arrived"),

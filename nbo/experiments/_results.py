@@ -188,7 +188,10 @@ class CaseResult:
         accurate = [float(reference["phi_star"]) for reference in self.references]
         accurate = accurate if self.size.problem.redrawn else accurate * self.repeats
         lowest = [
-            min((np.nanmin(_column(entry[index], "measured"), initial=np.inf) for entry in runs if entry), default=np.inf)
+            min(
+                (np.nanmin(_column(entry[index], "measured"), initial=np.inf) for entry in runs if entry),
+                default=np.inf,
+            )
             for index in range(self.repeats)
         ]
         if not self.size.problem.redrawn:
@@ -214,11 +217,15 @@ class CaseResult:
     @functools.cached_property
     def start(self) -> float:
         """The median of the metric at the start."""
-        return float(np.median([trace.metric[0] for s in self.series.values() for trace in s.traces if trace.metric.size]))
+        return float(
+            np.median([trace.metric[0] for s in self.series.values() for trace in s.traces if trace.metric.size])
+        )
 
     def final(self, label: str) -> Array:
         """Return the last metric of every repeat; infinite where it diverged."""
-        return np.array([np.inf if t.diverged or not t.metric.size else t.metric[-1] for t in self.series[label].traces])
+        return np.array(
+            [np.inf if t.diverged or not t.metric.size else t.metric[-1] for t in self.series[label].traces]
+        )
 
     @functools.cached_property
     def floor(self) -> float:

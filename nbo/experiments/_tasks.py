@@ -29,7 +29,7 @@ RECORD_VERSION = 1
 ACCURATE = 1e-9
 
 #: Two looks lie apart by this part of the time so far at least, and early on by a part of the budget.
-_SPACING, _FIRST = 0.07, 1 / 200
+_SPACING, _FIRST = 0.07, 1 / 100
 
 #: The largest dimension of y at which the accurate minimum is sought with factorised Hessians.
 _LARGEST_FACTORED = 300
@@ -264,4 +264,3 @@ class StudyTask(Task):
         if getattr(study, "interrupted", False):
             raise KeyboardInterrupt
         return {"study": study.as_dict(), "text": str(study)}
-

@@ -54,6 +54,10 @@ BATCHES = ("B1", "B2", "B3", "B4")
 #: Seconds that a chunk of iterations is meant to take: between two of them the limits are looked at.
 CHUNK_SECONDS = 0.1
 
+#: The least of that, whatever the limits: to enter a compiled loop takes up to a millisecond, which a chunk of a single
+#: short iteration would pay for that iteration alone, again and again, as its time leaves no room for a second one.
+SHORTEST_CHUNK = 0.01
+
 #: A chunk has at most this many times the iterations of the one before: the first times are no good estimates.
 CHUNK_GROWTH = 8
 
@@ -325,7 +329,7 @@ class StochasticSolver(Solver):
         self, problem: BilevelProblem, start: State, feasible: FeasibleSet, limits: Limits, random_state: Any
     ) -> tuple[Session, State]:
         """Set to work; see `Solver.session`."""
-        chunk_seconds = min(CHUNK_SECONDS, limits.seconds_between / 2, limits.max_time / 10)
+        chunk_seconds = min(CHUNK_SECONDS, max(SHORTEST_CHUNK, min(limits.seconds_between / 2, limits.max_time / 10)))
         session = StochasticSession(self, problem, start, feasible, random_state, chunk_seconds)
         return session, session.start
 
