@@ -9,9 +9,11 @@ import numpy as np
 
 import nbo
 from nbo.benchmarks.ijcnn1 import accurate_goal, accurate_minimum, random_problem, real_problem
-from nbo.benchmarks.targets import Goal, Outcome, Rounds, Steps, best_run, reach
+from nbo.benchmarks.targets import Goal, Outcome, Rounds, best_run, reach
 from nbo.benchmarks.timing import one_blas_thread
 from nbo.datasets import load
+from nbo.experiments.problems import constant_start
+from nbo.experiments.steps import CONSTANT, DECAY, Steps
 from nbo.problems import HyperCleaning
 from nbo.solvers import REGISTRY
 from nbo.solvers.costs import evaluated
@@ -24,31 +26,20 @@ class Settings(NamedTuple):
 
     Attributes
     ----------
-    decay : tuple of float
-        Exponents of (k + 1) by which the outer and the inner step decay.
     options : mapping
         Options that are not the defaults.
     cleaning : mapping
         Options for hyper-cleaning besides.
     """
 
-    decay: tuple[float, float] = (0.0, 0.0)
     options: Mapping[str, Any] = {}
     cleaning: Mapping[str, Any] = {}
 
 
-#: Methods that are not run with constant steps and default options.
+#: Methods that are not run with default options.
 SETTINGS: dict[str, Settings] = {
-    "nsbo-sgd": Settings(decay=(0.5, 0.5)),
-    "soba": Settings(decay=(0.5, 0.5)),
     "ma-saba": Settings(cleaning={"momentum": 0.99}),
     "ma-nsbo-saga": Settings(cleaning={"momentum": 0.99}),
-    "alset": Settings(decay=(0.5, 0.5)),
-    "bsa": Settings(decay=(0.5, 0.5)),
-    "ttsa": Settings(decay=(3 / 5, 2 / 5)),
-    "fsla": Settings(decay=(0.5, 0.5)),
-    "sustain": Settings(decay=(1 / 3, 1 / 3)),
-    "mrbo": Settings(decay=(1 / 3, 1 / 3)),
     "bome": Settings(cleaning={"lower_step_size": 0.1}),  # that of x is far too long for y
     "shine": Settings(options={"eval_every": 10}),  # it has no evaluation by the clock
 }
@@ -201,7 +192,7 @@ def result_line(contest: Contest, method: str, rounds: Rounds) -> str:
     str
         The numbers, or the error that ended its run.
     """
-    options, decay = _options(contest, method), SETTINGS.get(method, Settings()).decay
+    options, decay = _options(contest, method), DECAY.get(method, CONSTANT)
     solver = REGISTRY[method]
     candidates = (None,) if solver.chooses_step and solver.kind == "deterministic" else contest.grid
     try:
@@ -281,7 +272,7 @@ def _cleaning(problem: HyperCleaning, name: str, A: Array, b: Array, wanted: flo
     def error(x: Array, y: Array) -> float:
         return float(np.mean(problem.predict(A, y) != b))
 
-    x0, y0 = np.full(problem.dim_x, -2.0), np.zeros(problem.dim_y, problem.dtype)
+    x0, y0 = constant_start(problem)
     target = f"test error of the iterate y <= {wanted:g}; {len(b)} test rows"
     return Contest(
         name, Goal(problem, x0, y0, lambda: error, wanted, 0.1), CLEANING_GRID, "test error", target, 0.0, ".4f"

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 import nbo
-from nbo.benchmarks.targets import INNER_STEPS, OUTER_RATIOS, Goal, Outcome, Rounds, Steps, best_run, reach
+from nbo.benchmarks.targets import Goal, Outcome, Rounds, best_run, reach
 from nbo.datasets import load
+from nbo.experiments.problems import random_start
+from nbo.experiments.steps import CONSTANT, DECAY, IJCNN1_GRID, Steps
 
 Array = np.ndarray[Any, Any]
 
 METHODS = ("soba", "saba", "amigo-sgd", "nsbo-sgd", "nsbo-saga", "ma-nsbo-saga")
-
-#: Methods whose steps decay as (k + 1)^(-1/2), as in the public benchmark; those of the others are constant.
-DECAYING = ("soba", "nsbo-sgd")
 
 #: The suboptimality Phi(x) - Phi* to reach.
 TARGET = 1e-3
@@ -43,7 +42,7 @@ def run_ijcnn1(*, quick: bool) -> None:
         return
     best = accurate_minimum(problem)
     goal = accurate_goal(problem, best + TARGET, LOOK)
-    grid = [Steps(inner, ratio) for inner in INNER_STEPS for ratio in OUTER_RATIOS]
+    grid = IJCNN1_GRID.pairs
     print(
         f"\nSeconds of solver time until Phi(x) - Phi* <= {TARGET:g} on {name}, Phi* = {best:.6f}.\n"
         f"{len(grid)} pairs of steps, {ROUNDS.first:g} s each; then the best {ROUNDS.finalists} that do not diverge "
@@ -52,10 +51,9 @@ def run_ijcnn1(*, quick: bool) -> None:
     print(f"  {'':<16} {'seconds':>11} {'samples':>14}   {'Phi - Phi*':>10}   inner step  ratio")
     rounds = ROUNDS._replace(longest=ROUNDS.first) if quick else ROUNDS
     for method in METHODS:
-        exponent = 0.5 if method in DECAYING else 0.0
 
-        def run(steps: Steps | None, seconds: float, method: str = method, exponent: float = exponent) -> Outcome:
-            return reach(goal, method, steps, {}, seconds, (exponent, exponent))
+        def run(steps: Steps | None, seconds: float, method: str = method) -> Outcome:
+            return reach(goal, method, steps, {}, seconds, DECAY.get(method, CONSTANT))
 
         outcome, _ = best_run(run, grid[-2:] if quick else grid, rounds)
         print(_line(method, outcome, best), flush=True)
@@ -86,7 +84,7 @@ def accurate_goal(problem: nbo.problems.BinaryLogistic, wanted: float, look: flo
     Goal
         From the public benchmark's start.
     """
-    x0, y0 = starting_point(problem)
+    x0, y0 = random_start(problem)
 
     def measure() -> Any:
         last = y0
@@ -99,23 +97,6 @@ def accurate_goal(problem: nbo.problems.BinaryLogistic, wanted: float, look: flo
         return value
 
     return Goal(problem, x0, y0, measure, wanted, look)
-
-
-def starting_point(problem: nbo.problems.BinaryLogistic) -> tuple[Array, Array]:
-    """Return the public benchmark's start: x = log U(0, 1) and y ~ N(0, 1).
-
-    Parameters
-    ----------
-    problem : BinaryLogistic
-        For the dimensions and bounds.
-
-    Returns
-    -------
-    tuple of ndarray
-        x0, within the bounds, and y0.
-    """
-    rng = np.random.default_rng(0)
-    return problem.project(np.log(rng.random(problem.dim_x))), rng.standard_normal(problem.dim_y)
 
 
 def accurate_minimum(problem: nbo.problems.BinaryLogistic) -> float:

@@ -8,13 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import nbo
+from nbo.experiments.steps import Steps
 from nbo.problem import FiniteSumProblem
 
 Array = np.ndarray[Any, Any]
-
-#: The paper's grid for IJCNN1 (appendix C.2): inner steps, and what the outer step is smaller by.
-INNER_STEPS = tuple(float(step) for step in np.logspace(-5, 0, 6, base=2))
-OUTER_RATIOS = tuple(float(ratio) for ratio in np.logspace(-2, 0, 5))
 
 
 class Goal(NamedTuple):
@@ -40,39 +37,6 @@ class Goal(NamedTuple):
     measure: Callable[[], Callable[[Array, Array], float]]
     wanted: float
     look: float
-
-
-class Steps(NamedTuple):
-    """A pair of step sizes.
-
-    Attributes
-    ----------
-    inner, ratio : float
-        The inner step, and what the outer one is smaller by.
-    """
-
-    inner: float
-    ratio: float
-
-    def options(self, solver: type[Any], decay: tuple[float, float]) -> dict[str, Any]:
-        """Return the options that a method has for them.
-
-        Parameters
-        ----------
-        solver : type
-            The class of the method.
-        decay : tuple of float
-            Exponents of (k + 1) by which the outer and the inner step decay.
-
-        Returns
-        -------
-        dict
-            One or both step sizes.
-        """
-        outer, inner = (
-            nbo.schedules.PowerDecay(s, e) for s, e in zip((self.inner / self.ratio, self.inner), decay, strict=True)
-        )
-        return {"step_size": outer} | ({"inner_step_size": inner} if hasattr(solver, "inner_step_size") else {})
 
 
 class Outcome(NamedTuple):

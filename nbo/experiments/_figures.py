@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbo.experiments._results import CaseResult, Curve
-from nbo.experiments.configuration import Curves, FigureLayout, Scaling
+from nbo.experiments._results import CaseResult, Curve, spread
+from nbo.experiments.configuration import Backends, Curves, FigureLayout, Scaling
 from nbo.oracles import OracleCounts
 from nbo.plotting import costs, off_screen_figure
 from nbo.theory.complexity import ComplexityRow, ComplexityStudy
@@ -81,10 +81,13 @@ def draw(layout: FigureLayout, found: Reproduction) -> Drawn | None:
             rows += _curves(panel, found.cases[panel.case], ax)
         elif isinstance(panel, Scaling):
             rows += _scaling(panel, [found.cases[name] for name in panel.cases if name in found.cases], ax)
+        elif isinstance(panel, Backends):
+            rows += _backends(found.studies["backends"]["study"], ax)
         else:
             rows += _costs(found.studies["table1"]["study"], ax)
         ax.grid(True, alpha=0.3)
-        ax.legend(fontsize=7.5)
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(fontsize=7.5)
     if found.scale == "quick":
         figure.suptitle("quick version on reduced data: not the paper's experiment", fontsize=9)
     return Drawn(figure, ("panel", "series", "x", "median", "low", "high"), rows)
@@ -95,7 +98,7 @@ def _has_results(panel: Any, found: Reproduction) -> bool:
         return panel.case in found.cases
     if isinstance(panel, Scaling):
         return sum(name in found.cases for name in panel.cases) > 1
-    return "table1" in found.studies
+    return ("backends" if isinstance(panel, Backends) else "table1") in found.studies
 
 
 def _curves(panel: Curves, result: CaseResult, ax: Axes) -> list[tuple[Any, ...]]:
@@ -137,16 +140,16 @@ def _scaling(panel: Scaling, results: list[CaseResult], ax: Axes) -> list[tuple[
         dims, bands = [], []
         for result in results:
             times = [_arrival(result, label, index, panel) for index in range(len(result.series[label].traces))]
-            low, median, high = np.percentile(times, (20, 50, 80), method="inverted_cdf")
+            low, median, high = spread(times)
             dims.append(result.size.problem.p)  # type: ignore[attr-defined]
             bands.append((median, low, high))
         table = np.array(bands)
         curve = Curve(np.array(dims, float), *table.T)
         style = STYLES[label]
         known = np.isfinite(table).all(axis=1)
-        spread = np.abs(table[known, 1:].T - table[known, 0])
+        reach = np.abs(table[known, 1:].T - table[known, 0])
         ax.errorbar(
-            curve.x[known], curve.median[known], yerr=spread, color=style.color, marker=style.marker, label=label,
+            curve.x[known], curve.median[known], yerr=reach, color=style.color, marker=style.marker, label=label,
             capsize=3,
         )  # fmt: skip
         rows += [(name, label, *(float(part[i]) for part in curve)) for i in range(curve.x.size)]
@@ -154,10 +157,8 @@ def _scaling(panel: Scaling, results: list[CaseResult], ax: Axes) -> list[tuple[
     ax.set_yscale("log")
     ax.set_xlabel("dimension p")
     ax.set_ylabel("solver time in seconds")
-    rule = (
-        f"{panel.level:g} of the gap to the last value" if panel.own_floor else f"{panel.level:g} of the accurate gap"
-    )
-    ax.set_title(f"time to {rule}", fontsize=10)
+    gap = "gap to the last value" if panel.own_floor else "accurate gap"
+    ax.set_title(f"time to {panel.level:g} of the {gap}", fontsize=10)
     return rows
 
 
@@ -183,3 +184,14 @@ def _costs(found: dict[str, Any], ax: Axes) -> list[tuple[Any, ...]]:
         for row in rows
         for quantity in ("gradients", "products")
     ]
+
+
+def _backends(found: dict[str, Any], ax: Axes) -> list[tuple[Any, ...]]:
+    times = {name: float(value) for name, value in found["microseconds"].items()}
+    bars = ax.barh(list(times), list(times.values()), color=["#2166ac", "#2166ac", "#bf812d", "#bf812d"])
+    ax.bar_label(bars, fmt="%.1f", padding=3, fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.set_xlabel("microseconds an iteration")
+    ax.margins(x=0.2)
+    return [("backends", name, index, us, us, us) for index, (name, us) in enumerate(times.items())]

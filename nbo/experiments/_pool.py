@@ -14,7 +14,9 @@ from typing import Any
 from nbo.experiments._tasks import Task
 
 #: Environment that holds the linear algebra and compiled code of a process to one thread.
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")  # fmt: skip
+_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")} | {
+    "VECLIB_MAXIMUM_THREADS": "1"
+}
 
 
 def usable_cores() -> list[int]:

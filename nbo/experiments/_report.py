@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbo.experiments._results import BAND, CONFIDENCE, CaseResult
-from nbo.experiments._tables import arrivals, finals, in_markdown, steps
+from nbo.experiments._tables import Formatted, arrivals, escaped, finals, in_markdown, steps
 from nbo.experiments.catalogue import EXPERIMENTS
 from nbo.experiments.claims import Claim, Judgement
-from nbo.experiments.configuration import Experiment, FigureLayout, Scaling
+from nbo.experiments.configuration import Backends, Curves, Experiment, FigureLayout, Panel, Scaling
 
 if TYPE_CHECKING:
     from nbo.experiments.reproduction import Reproduction
@@ -23,10 +23,10 @@ _QUICK = (
 )
 
 _METHOD = f"""\
-Steps are searched with one seed on the grid of the paper, each pair for the whole budget; the pair whose run ends lowest
-is taken, by the mean of its last looks at the metric, or, where that is a test error, at f, so that the test rows decide
-on nothing. Repeats have other seeds: of the data where these are made, else of starts and minibatches. Curves are
-medians over repeats with the band from {BAND[0]} to {BAND[1]} %.
+Steps are searched with one seed on the grid of the paper, each pair for the whole budget; the pair whose run ends
+lowest is taken, by the mean of its last looks at the metric, or, where that is a test error, at f, so that the test
+rows decide on nothing. Repeats have other seeds: of the data where these are made, else of starts and minibatches.
+Curves are medians over repeats with the band from {BAND[0]} to {BAND[1]} %.
 
 Times are solver time of one process with one thread on a core of its own, without compilation and evaluation: iterates
 are kept on the way and measured when the run is over. Phi(x) is f(x, y\\*(x)) with y\\*(x) solved for in float64 until
@@ -35,8 +35,8 @@ component samples, summed over all oracles; a product with the Hessian counts li
 
 Targets are parts of the way that is left between the start and Phi\\* (0 for a distance; for a test error, the lowest
 median at which a method ended). A ratio is the NBO method's time, samples or iterations over those of the other one,
-the median over repeats in which at least one of both arrived, with a bootstrap interval of {CONFIDENCE:.0%}; "never" means
-that only the other one arrived, 0 that only the NBO method did. A win is a repeat in which it was there first.
+the median over repeats in which at least one of both arrived, with a bootstrap interval of {CONFIDENCE:.0%}; "never"
+means that only the other one arrived, 0 that only the NBO method did. A win is a repeat in which it was there first.
 """
 
 
@@ -62,7 +62,7 @@ def markdown(found: Reproduction, figures: Sequence[FigureLayout], facts: Mappin
     lines += ["## Verdicts", "", _tally(found.verdicts), ""]
     lines += in_markdown(
         ("Section", "Claim", "Measured", "Verdict"),
-        [(c.section, c.text, j.measured, f"**{j.verdict}**") for c, j in found.verdicts],
+        [(c.section, c.text, j.measured, Formatted(f"**{j.verdict}**")) for c, j in found.verdicts],
     )
     lines += ["## How it is measured", "", _METHOD, *_omissions(found.omitted)]
     shown: set[str] = set()
@@ -78,7 +78,7 @@ def _tally(verdicts: Sequence[tuple[Claim, Judgement]]) -> str:
 
 
 def _omissions(omitted: Mapping[str, str]) -> list[str]:
-    return ["Left out:", "", *(f"- {name}: {why}" for name, why in omitted.items()), ""] if omitted else []
+    return ["Left out:", "", *(f"- {name}: {escaped(why)}" for name, why in omitted.items()), ""] if omitted else []
 
 
 def _experiment(
@@ -90,7 +90,8 @@ def _experiment(
     for figure in figures:
         if names & _cases_of(figure):
             shown.add(figure.name)
-            lines += [f"![{figure.caption}](figures/{figure.name}.png)", "", f"*{figure.paper}.* {figure.caption}", ""]
+            caption = escaped(figure.caption)
+            lines += [f"![{caption}](figures/{figure.name}.png)", "", f"*{escaped(figure.paper)}.* {caption}", ""]
     lines += _claims([pair for pair in found.verdicts if pair[0].experiment == experiment.name])
     for case in experiment.cases:
         if case.name in found.cases:
@@ -105,19 +106,29 @@ def _cases_of(figure: FigureLayout) -> set[str]:
     """Return the names of the cases and studies that a figure shows."""
     names: set[str] = set()
     for panel in figure.panels:
-        names |= set(panel.cases) if isinstance(panel, Scaling) else {getattr(panel, "case", "table1")}
+        names |= set(_shown_in(panel))
     return names
+
+
+def _shown_in(panel: Panel) -> tuple[str, ...]:
+    if isinstance(panel, Scaling):
+        return panel.cases
+    if isinstance(panel, Curves):
+        return (panel.case,)
+    return ("backends",) if isinstance(panel, Backends) else ("table1",)
 
 
 def _claims(verdicts: Sequence[tuple[Claim, Judgement]]) -> list[str]:
     lines = []
     for claim, judgement in verdicts:
-        remark = f" *{claim.remark}*" if claim.remark else ""
-        lines.append(
-            f"- **{judgement.verdict}**: {claim.text} (Section {claim.section}). Rule: {claim.rule.text}. "
-            f"Measured: {judgement.measured}.{remark}"
-        )
+        text = f"{claim.text} ({_place(claim.section)}). Rule: {claim.rule.text}. Measured: {judgement.measured}."
+        remark = f" *{escaped(claim.remark)}*" if claim.remark else ""
+        lines.append(f"- **{judgement.verdict}**: {escaped(text)}{remark}")
     return [*lines, ""] if lines else []
+
+
+def _place(section: str) -> str:
+    return f"Section {section}" if section[0].isdigit() else section
 
 
 def _case(result: CaseResult) -> list[str]:

@@ -145,6 +145,10 @@ def _end(outcome: dict[str, Any], column: str) -> float:
     return end if np.isfinite(end) else np.inf
 
 
+def _lowest(outcome: dict[str, Any]) -> float:
+    return float(np.nanmin(_column(outcome, "measured"), initial=np.inf))
+
+
 def _column(outcome: dict[str, Any], name: str) -> Array:
     return np.array([float(value) for value in outcome["trace"].get(name, [])])
 
@@ -188,11 +192,7 @@ class CaseResult:
         accurate = [float(reference["phi_star"]) for reference in self.references]
         accurate = accurate if self.size.problem.redrawn else accurate * self.repeats
         lowest = [
-            min(
-                (np.nanmin(_column(entry[index], "measured"), initial=np.inf) for entry in runs if entry),
-                default=np.inf,
-            )
-            for index in range(self.repeats)
+            min((_lowest(entry[index]) for entry in runs if entry), default=np.inf) for index in range(self.repeats)
         ]
         if not self.size.problem.redrawn:
             lowest = [min(lowest)] * self.repeats
@@ -206,8 +206,9 @@ class CaseResult:
             metric = metric / metric[0]
         elif self.case.metric == "distance" and measured.size:
             metric = measured / measured[0]
-        columns = (_column(outcome, name) for name in ("iteration", "seconds", "samples"))
-        return Trace(*columns, metric, outcome["status"] == "diverged", float(outcome["evaluation_seconds"]))
+        iteration, seconds, samples = (_column(outcome, name) for name in ("iteration", "seconds", "samples"))
+        diverged, evaluation = outcome["status"] == "diverged", float(outcome["evaluation_seconds"])
+        return Trace(iteration, seconds, samples, metric, diverged, evaluation)
 
     @property
     def labels(self) -> list[str]:
@@ -217,9 +218,8 @@ class CaseResult:
     @functools.cached_property
     def start(self) -> float:
         """The median of the metric at the start."""
-        return float(
-            np.median([trace.metric[0] for s in self.series.values() for trace in s.traces if trace.metric.size])
-        )
+        traces = [trace for series in self.series.values() for trace in series.traces]
+        return float(np.median([trace.metric[0] for trace in traces if trace.metric.size]))
 
     def final(self, label: str) -> Array:
         """Return the last metric of every repeat; infinite where it diverged."""
@@ -287,7 +287,7 @@ class CaseResult:
         end = min((trace_end for t in traces if not t.diverged and (trace_end := getattr(t, axis)[-1]) > 0), default=0)
         x = np.linspace(0.0, float(end), _POINTS)
         rows = np.array([_at(t, axis, x, self._floor_of(i) if own_floor else 0.0) for i, t in enumerate(traces)])
-        low, median, high = np.percentile(rows, (BAND[0], 50, BAND[1]), axis=0, method="inverted_cdf")
+        low, median, high = spread(rows)
         return Curve(x, median, low, high)
 
     def _floor_of(self, index: int) -> float:
@@ -302,6 +302,15 @@ class CaseResult:
             sum(float(t.seconds[-1]) for t in traces if t.seconds.size),
             sum(t.evaluation_seconds for t in traces),
         )
+
+
+def spread(values: Any) -> Array:
+    """Return the lower end of the band, the median and the upper end, over the first axis.
+
+    They are values of the sample, so that infinite ones do no harm.
+    """
+    found: Array = np.percentile(values, (BAND[0], 50, BAND[1]), axis=0, method="inverted_cdf")
+    return found
 
 
 def _at(trace: Trace, axis: Axis, x: Array, floor: float) -> Array:
@@ -323,7 +332,7 @@ def _median_ratio(a: Array, b: Array) -> tuple[float, float, float]:
         return np.nan, np.nan, np.nan
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(a[known] == b[known], 1.0, a[known] / b[known])
-    middle = float(np.median(ratios))
+    middle = float(_lower_median(ratios))
     if ratios.size < 2:
         return middle, np.nan, np.nan
     with np.errstate(invalid="ignore"):
@@ -335,7 +344,7 @@ def _median_ratio(a: Array, b: Array) -> tuple[float, float, float]:
 
 
 def _lower_median(values: Array, axis: int = -1) -> Array:
-    """Return medians that are values of the sample, so that infinite ones do no harm."""
+    """Return medians that are values of the sample."""
     found: Array = np.percentile(values, 50, axis=axis, method="inverted_cdf")
     return found
 

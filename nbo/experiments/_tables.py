@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbo.experiments._results import BAND, CaseResult
+from nbo.experiments._results import BAND, CaseResult, spread
 
 if TYPE_CHECKING:
     from nbo.experiments.reproduction import Reproduction
@@ -78,7 +80,7 @@ def finals(result: CaseResult) -> Iterator[tuple[Any, ...]]:
     """Yield how every method ended."""
     for label in result.labels:
         traces = result.series[label].traces
-        low, median, high = np.percentile(result.final(label), (BAND[0], 50, BAND[1]), method="inverted_cdf")
+        low, median, high = spread(result.final(label))
         sums = [float(np.median([t.iteration[-1] for t in traces])), float(np.median([t.seconds[-1] for t in traces]))]
         evaluation = float(np.median([t.evaluation_seconds for t in traces]))
         diverged = sum(t.diverged for t in traces)
@@ -93,24 +95,35 @@ def arrivals(result: CaseResult) -> Iterator[tuple[Any, ...]]:
     for label in result.labels:
         for target in result.targets:
             for axis in ("iteration", "seconds", "samples"):
-                found = result.arrivals(label, target, axis)  # type: ignore[arg-type]
-                low, median, high = np.percentile(found, (BAND[0], 50, BAND[1]), method="inverted_cdf")
+                found = result.arrivals(label, target, axis)
+                low, median, high = spread(found)
                 arrived = int(np.sum(np.isfinite(found)))
                 yield (result.case.name, label, target, axis, median, low, high, arrived, found.size)
+
+
+class Formatted(str):
+    """A text that is Markdown already."""
+
+
+def escaped(text: str) -> str:
+    """Return a text of which Markdown and HTML take no sign for one of theirs."""
+    if isinstance(text, Formatted):
+        return text
+    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(text, quote=False))
 
 
 def in_markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     """Return the lines of a table in Markdown."""
 
     def line(cells: Sequence[Any]) -> str:
-        return "| " + " | ".join(str(_short(cell)).replace("|", "\\|") for cell in cells) + " |"
+        return "| " + " | ".join(escaped(_short(cell)) for cell in cells) + " |"
 
     return [line(header), line(["---"] * len(header)), *map(line, rows), ""]
 
 
-def _short(value: Any) -> Any:
+def _short(value: Any) -> str:
     if not isinstance(value, (float, np.floating)):
-        return value
+        return value if isinstance(value, str) else str(value)
     if np.isnan(value):
-        return "–"
+        return "-"
     return f"{value:.3g}" if np.isfinite(value) else "never"

@@ -260,6 +260,10 @@ class StudyTask(Task):
         """Measure or evaluate the table."""
         from nbo.theory import complexity_study, sample_complexity
 
+        if self.name == "backends":
+            from nbo.experiments._backends import backends
+
+            return backends()
         study = complexity_study(kappas=self.kappas) if self.name == "table1" else sample_complexity(kappas=self.kappas)
         if getattr(study, "interrupted", False):
             raise KeyboardInterrupt

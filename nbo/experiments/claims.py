@@ -374,31 +374,29 @@ class Powers(Rule):
         return Judgement(_graded(held, len(parts)), "; ".join(parts))
 
 
-@dataclasses.dataclass(frozen=True)
-class Untestable(Rule):
-    """A claim that these experiments do not test.
-
-    Attributes
-    ----------
-    reason : str
-        Why.
-    """
-
-    reason: str
+class BeatsJAX(Rule):
+    """An iteration in the loop that Numba compiles takes less time than in JAX."""
 
     @property
     def text(self) -> str:
         """The rule in words."""
-        return "none"
+        return (
+            "an iteration of SOBA in float32 takes less time in the loop that Numba compiles than in one that JAX "
+            "compiles whole (reproduced), or only less than in one that calls JAX from Python (partly)"
+        )
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
+        """The study of backends."""
+        return ("backends",)
 
     def judge(self, evidence: Evidence) -> Judgement:
-        """Say why; see `Rule.judge`."""
-        return Judgement(Verdict.OPEN, self.reason)
+        """Compare times; see `Rule.judge`."""
+        times = evidence.studies["backends"]["microseconds"]
+        own, whole, calls = (float(times[name]) for name in ("numba, float32", "jax, whole loop", "jax, call by call"))
+        verdict = Verdict.REPRODUCED if own < whole else Verdict.PARTLY if own < calls else Verdict.NOT
+        listed = ", ".join(f"{name}: {float(value):.2f}" for name, value in times.items())
+        return Judgement(verdict, f"microseconds an iteration: {listed}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

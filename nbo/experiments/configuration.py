@@ -202,7 +202,12 @@ class Costs:
     """A panel with the costs of Table 1 over the condition number."""
 
 
-Panel = Curves | Scaling | Costs
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Backends:
+    """A panel with the time of an iteration by backend."""
+
+
+Panel = Curves | Scaling | Costs | Backends
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -229,22 +234,25 @@ class FigureLayout:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Study:
-    """A table of the paper that `nbo.theory` measures or evaluates.
+    """A table: one of the paper's that `nbo.theory` measures or evaluates, or times of backends.
 
     Attributes
     ----------
     name : str
-        ``"table1"`` or ``"table2"``.
+        ``"table1"``, ``"table2"`` or ``"backends"``.
     full, quick : tuple of float
         Condition numbers at both scales.
     expected : float
         Seconds that it takes, for the time left.
+    needs : str
+        A module that has to be installed, which is also the name of the extra that installs it.
     """
 
     name: str
-    full: tuple[float, ...]
-    quick: tuple[float, ...]
+    full: tuple[float, ...] = ()
+    quick: tuple[float, ...] = ()
     expected: float
+    needs: str = ""
 
     def kappas(self, scale: Scale) -> tuple[float, ...]:
         """Return the condition numbers at a scale.

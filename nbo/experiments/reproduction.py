@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,7 +164,12 @@ def _available(
                 omitted[case.name] = str(error)
             else:
                 cases.append(case)
-        if cases or experiment.studies:
+        missing = [study.needs for study in experiment.studies if study.needs and find_spec(study.needs) is None]
+        if missing:
+            omitted[experiment.name] = f'it needs {missing[0]}: pip install "nbo[{missing[0]}]"'
+            if strict:
+                raise ImportError(f"{experiment.name}: {omitted[experiment.name]}")
+        elif cases or experiment.studies:
             found.append((experiment, tuple(cases)))
     if not found:
         raise FileNotFoundError("; ".join(omitted.values()))
