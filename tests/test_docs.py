@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import nbo
+import nbo.experiments
 from nbo.benchmarks import BENCHMARKS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,4 +69,5 @@ def test_every_public_name_is_in_the_reference():
     entries = set(re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text(encoding="utf-8"), re.MULTILINE))
     public = {name for name in nbo.__all__ if not inspect.ismodule(getattr(nbo, name))}
     public |= {f"theory.{name}" for name in nbo.theory.__all__}
+    public |= {f"experiments.{name}" for name in nbo.experiments.__all__ if not name.isupper()}
     assert public - entries == set()

@@ -47,9 +47,20 @@ class Trace(NamedTuple):
     evaluation_seconds: float
 
     def first(self, level: float, axis: Axis) -> float:
-        """Return where on an axis the metric was first seen at most at a level; infinite if it never was."""
+        """Return where on an axis the metric first came down to a level; infinite if it was never seen there.
+
+        Between the look before and the first one at the level the way down is taken as straight, on a logarithmic
+        scale where the metric is positive.
+        """
         below = np.flatnonzero(self.metric <= level)
-        return float(getattr(self, axis)[below[0]]) if below.size else np.inf
+        if not below.size:
+            return np.inf
+        i, along = below[0], getattr(self, axis)
+        if i == 0 or not np.isfinite(self.metric[i - 1]):
+            return float(along[i])
+        ends = np.array([self.metric[i - 1], level, self.metric[i]])
+        high, middle, low = np.log(ends) if ends.min() > 0 else ends
+        return float(along[i - 1] + (along[i] - along[i - 1]) * (high - middle) / (high - low))
 
 
 class Curve(NamedTuple):

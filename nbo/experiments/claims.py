@@ -105,6 +105,10 @@ def number(value: float) -> str:
     return f"{value:.3g}" if np.isfinite(value) else "never"
 
 
+def _seconds(value: float) -> str:
+    return f"{number(value)} s" if np.isfinite(value) else number(value)
+
+
 def _levels(result: CaseResult) -> str:
     return ", ".join(f"{target:.3g}" for target in result.targets)
 
@@ -154,7 +158,7 @@ class Fastest(Rule):
             held += bool(own < times[best])
             rank = 1 + sum(time < own for time in times.values())
             place = f"place {rank} of {len(times) + 1}" if np.isfinite(own) else "not there"
-            parts.append(f"{number(own)} s ({place}), best other {best} {number(times[best])} s")
+            parts.append(f"{_seconds(own)} ({place}), best other {best} {_seconds(times[best])}")
         return Judgement(_graded(held, len(parts)), f"to {_levels(result)}: {'; '.join(parts)}")
 
 
@@ -317,7 +321,7 @@ class Grows(Rule):
         results = [evidence.cases[name] for name in self.cases]
         dims = [result.size.problem.p for result in results]  # type: ignore[attr-defined]
         times = [float(np.median(r.arrivals(self.label, r.targets[0], "seconds"))) for r in results]
-        listed = ", ".join(f"p = {p}: {number(time)} s" for p, time in zip(dims, times, strict=True))
+        listed = ", ".join(f"p = {p}: {_seconds(time)}" for p, time in zip(dims, times, strict=True))
         if not np.all(np.isfinite(times)):
             return Judgement(Verdict.NOT, f"not there in every dimension: {listed}")
         power = float(np.polyfit(np.log(dims), np.log(times), 1)[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -36,6 +37,7 @@ _PROBE = """<script>window.addEventListener("load", () => {
 def browser():
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
+        assert "NBO_NEEDS_BROWSER" not in os.environ
         pytest.skip("no Chromium to open the report in")
     return found
 

@@ -64,12 +64,14 @@ def test_targets_are_parts_of_the_way_to_the_floor():
     np.testing.assert_allclose(distances.targets, [0.5, 0.2, 0.1])
 
 
-def test_arrivals_are_first_looks_at_a_target():
-    runs = {"BAMM": [outcome([1, 0.6, 0.3, 0.7])], "BAMM+NBO": [outcome([1, 0.9, 0.8, 0.6])]}
+def test_arrivals_lie_between_looks():
+    runs = {"BAMM": [outcome([1, 0.8, 0.2, 0.7])], "BAMM+NBO": [outcome([1, 0.9, 0.8, 0.6])]}
     result = result_of(make_case(), runs, 1)
-    assert result.arrivals("BAMM", 0.5, "iteration") == [2]
-    assert result.arrivals("BAMM", 0.5, "seconds") == pytest.approx([0.2])
-    assert result.arrivals("BAMM", 0.5, "samples") == [20]
+    assert result.arrivals("BAMM", 0.4, "iteration") == pytest.approx([1.5])  # on a logarithmic scale
+    assert result.arrivals("BAMM", 0.4, "seconds") == pytest.approx([0.15])
+    assert result.arrivals("BAMM", 0.4, "samples") == pytest.approx([15])
+    assert result.arrivals("BAMM", 0.2, "iteration") == pytest.approx([2])
+    assert result.arrivals("BAMM", 1.0, "iteration") == [0]
     assert result.arrivals("BAMM+NBO", 0.5, "seconds") == [np.inf]
 
 
@@ -113,7 +115,7 @@ def test_the_own_floor_is_the_lowest_value_of_all_methods():
 def test_ratios_are_paired_and_tell_who_won():
     slow, fast = outcome([1, 0.9, 0.8, 0.7, 0.4]), outcome([1, 0.9, 0.4])
     result = result_of(make_case(), {"BAMM": [slow, slow, fast], "BAMM+NBO": [fast, fast, slow]}, 3)
-    ratio = result.ratio("BAMM+NBO", "BAMM", 0.5, "iteration")
+    ratio = result.ratio("BAMM+NBO", "BAMM", 0.4, "iteration")
     assert (ratio.ratio, ratio.wins, ratio.losses, ratio.repeats) == (0.5, 2, 1, 3)
     assert ratio.low == 0.5 and ratio.high == 2.0
 
