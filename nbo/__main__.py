@@ -227,6 +227,7 @@ def _complain(message: object) -> None:
 def _tune(arguments: argparse.Namespace) -> int:
     _import_all()
     from nbo import datasets
+    from nbo._files import FolderError
     from nbo.tuning import outputs
 
     try:
@@ -239,7 +240,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     except datasets.TargetError as error:
         _complain(f"--target: {error.reason}")
         return USER_ERROR
-    except (datasets.DataError, FileNotFoundError, outputs.FolderError) as error:
+    except (datasets.DataError, FileNotFoundError, FolderError) as error:
         _complain(error)
         return USER_ERROR
     return _show(report, folder, arguments.quiet, status)
@@ -260,8 +261,8 @@ def _import_all() -> None:
 
 def _write(report: Any, place: ResultFolder, quiet: bool) -> int:
     """Write the result folder, and complain about what could not be written; Ctrl-C waits for the end of it."""
+    from nbo._files import FolderError
     from nbo._interrupts import held
-    from nbo.tuning.outputs import FolderError
 
     status = INTERRUPTED if report.interrupted else 0
     try:

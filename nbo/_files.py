@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and values in JSON's types."""
+"""Files that appear whole or not at all, what is said where they cannot, and values in JSON's types."""
 
 from __future__ import annotations
 
@@ -6,10 +6,35 @@ import contextlib
 import math
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from nbo.datasets.errors import shown
+
+
+class FolderError(ValueError):
+    """A result folder that cannot or may not be written.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, which is cut and escaped to one line.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shown(message))
+
+
+@contextlib.contextmanager
+def os_errors(what: str) -> Iterator[None]:
+    """Turn an OSError into a FolderError that begins with `what`."""
+    try:
+        yield
+    except OSError as error:
+        raise FolderError(f"{what}: {error.strerror or error}") from error
 
 
 def write_whole(target: Path, content: bytes) -> None:

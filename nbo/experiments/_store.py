@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nbo._files import plain, write_whole
-from nbo.datasets import shown
+from nbo._files import FolderError, os_errors, plain, write_whole
 from nbo.experiments._tasks import Task
 
 #: The file that says that a folder is one of ours, and with what settings.
 MARKER = "reproduce.json"
 
 _COMMAND = "nbo reproduce"
-
-
-class FolderError(ValueError):
-    """A folder that cannot or may not be used.
-
-    Parameters
-    ----------
-    message : str
-        What is wrong, which is cut and escaped to one line.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(shown(message))
 
 
 class Store:
@@ -52,7 +36,7 @@ class Store:
 
     def __init__(self, folder: Path, settings: dict[str, Any], *, resume: bool) -> None:
         self.folder = folder
-        with _os_errors(f"{folder} cannot be used"):
+        with os_errors(f"{folder} cannot be used"):
             if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
                 self._check(settings, resume)
             (folder / "runs").mkdir(parents=True, exist_ok=True)
@@ -95,7 +79,7 @@ class Store:
     def write(self, name: str, content: str | bytes) -> None:
         """Write a file whole or not at all; the one before it is replaced."""
         path = self.folder / name
-        with _os_errors(f"{path} cannot be written"):
+        with os_errors(f"{path} cannot be written"):
             path.parent.mkdir(exist_ok=True)
             write_whole(path, content.encode() if isinstance(content, str) else content)
 
@@ -108,12 +92,3 @@ def _settings_of(marker: Path) -> dict[str, Any]:
         return {}
     ours = isinstance(found, dict) and found.get("command") == _COMMAND
     return dict(found["settings"]) if ours and isinstance(found.get("settings"), dict) else {}
-
-
-@contextlib.contextmanager
-def _os_errors(what: str) -> Iterator[None]:
-    """Turn an OSError into a FolderError that begins with `what`."""
-    try:
-        yield
-    except OSError as error:
-        raise FolderError(f"{what}: {error.strerror or error}") from error

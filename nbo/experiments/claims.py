@@ -82,6 +82,24 @@ class Rule(abc.ABC):
         """
 
 
+@dataclasses.dataclass(frozen=True)
+class CaseRule(Rule):
+    """A rule about one case.
+
+    Attributes
+    ----------
+    case : str
+        Its name.
+    """
+
+    case: str
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The case."""
+        return (self.case,)
+
+
 def _graded(held: int, of: int) -> Verdict:
     """Return the verdict where a condition held at some of several targets."""
     return Verdict.REPRODUCED if held == of else Verdict.PARTLY if held else Verdict.NOT
@@ -123,16 +141,17 @@ def _shown(ratio: Ratio) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fastest(Rule):
+class Fastest(CaseRule):
     """A method is at the targets before all others.
 
     Attributes
     ----------
-    case, label : str
-        The case and the method.
+    case : str
+        The case.
+    label : str
+        The method.
     """
 
-    case: str
     label: str
 
     @property
@@ -142,11 +161,6 @@ class Fastest(Rule):
             f"the median time of {self.label} to a target is the least of all methods: at all three targets "
             "(reproduced), at some (partly), at none or never there (not reproduced)"
         )
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The case."""
-        return (self.case,)
 
     def judge(self, evidence: Evidence) -> Judgement:
         """Compare medians; see `Rule.judge`."""
@@ -163,20 +177,65 @@ class Fastest(Rule):
 
 
 @dataclasses.dataclass(frozen=True)
-class Faster(Rule):
+class PairRule(CaseRule):
+    """A rule about the ratio of a method to another one on the way to the targets.
+
+    Attributes
+    ----------
+    case : str
+        The case.
+    first, other : str
+        The methods.
+    """
+
+    first: str
+    other: str
+
+    @property
+    @abc.abstractmethod
+    def over(self) -> Axis:
+        """What the ratio is of."""
+
+    @abc.abstractmethod
+    def holds(self, ratio: Ratio) -> bool:
+        """Tell whether the condition holds at a target.
+
+        Parameters
+        ----------
+        ratio : Ratio
+            The ratio there.
+
+        Returns
+        -------
+        bool
+            Whether it does.
+        """
+
+    def judge(self, evidence: Evidence) -> Judgement:
+        """Compare repeat by repeat; see `Rule.judge`."""
+        result = evidence.cases[self.case]
+        ratios = [result.ratio(self.first, self.other, target, self.over) for target in result.targets]
+        text = "; ".join(_shown(ratio) for ratio in ratios)
+        return Judgement(
+            _graded(sum(map(self.holds, ratios)), len(ratios)),
+            f"ratios in {self.over} of {self.first} to {self.other} to {_levels(result)}: {text}",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Faster(PairRule):
     """A method is at the targets before another one.
 
     Attributes
     ----------
-    case, first, other : str
-        The case and the methods.
+    case : str
+        The case.
+    first, other : str
+        The methods.
     axis : str
         Over what.
     """
 
-    case: str
-    first: str
-    other: str
     axis: Axis = "seconds"
 
     @property
@@ -189,36 +248,31 @@ class Faster(Rule):
         )
 
     @property
-    def needs(self) -> tuple[str, ...]:
-        """The case."""
-        return (self.case,)
+    def over(self) -> Axis:
+        """The axis."""
+        return self.axis
 
-    def judge(self, evidence: Evidence) -> Judgement:
-        """Compare repeat by repeat; see `Rule.judge`."""
-        result = evidence.cases[self.case]
-        ratios = [result.ratio(self.first, self.other, target, self.axis) for target in result.targets]
-        held = sum(r.ratio < 1 and (r.high < 1 or np.isnan(r.high)) for r in ratios)
-        text = "; ".join(_shown(ratio) for ratio in ratios)
-        return Judgement(_graded(held, len(ratios)), f"ratios to {_levels(result)}: {text}")
+    def holds(self, ratio: Ratio) -> bool:
+        """Tell whether the interval is below 1; see `PairRule.holds`."""
+        return ratio.ratio < 1 and (ratio.high < 1 or np.isnan(ratio.high))
 
 
 @dataclasses.dataclass(frozen=True)
-class Iterations(Rule):
+class Iterations(PairRule):
     """A method needs at most, or at least, so many times the iterations of another one.
 
     Attributes
     ----------
-    case, first, other : str
-        The case and the methods.
+    case : str
+        The case.
+    first, other : str
+        The methods.
     bound : float
         How many times.
     is_upper : bool
         Whether that is the most, for methods that are comparable, or the least, for one that falls behind.
     """
 
-    case: str
-    first: str
-    other: str
     bound: float
     is_upper: bool
 
@@ -232,21 +286,17 @@ class Iterations(Rule):
         )
 
     @property
-    def needs(self) -> tuple[str, ...]:
-        """The case."""
-        return (self.case,)
+    def over(self) -> Axis:
+        """Iterations."""
+        return "iteration"
 
-    def judge(self, evidence: Evidence) -> Judgement:
-        """Compare iterations; see `Rule.judge`."""
-        result = evidence.cases[self.case]
-        ratios = [result.ratio(self.first, self.other, target, "iteration") for target in result.targets]
-        held = sum(r.ratio <= self.bound if self.is_upper else r.ratio >= self.bound for r in ratios)
-        text = "; ".join(_shown(ratio) for ratio in ratios)
-        return Judgement(_graded(held, len(ratios)), f"iterations to {_levels(result)}, ratios: {text}")
+    def holds(self, ratio: Ratio) -> bool:
+        """Compare with the bound; see `PairRule.holds`."""
+        return ratio.ratio <= self.bound if self.is_upper else ratio.ratio >= self.bound
 
 
 @dataclasses.dataclass(frozen=True)
-class SmallestErrors(Rule):
+class SmallestErrors(CaseRule):
     """Some methods end with smaller errors than all others.
 
     Attributes
@@ -257,7 +307,6 @@ class SmallestErrors(Rule):
         The methods.
     """
 
-    case: str
     labels: tuple[str, ...]
 
     @property
@@ -268,11 +317,6 @@ class SmallestErrors(Rule):
             f"the median final errors of {names} are below those of every other method: all of them (reproduced), some "
             "of them (partly), none (not reproduced)"
         )
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The case."""
-        return (self.case,)
 
     def judge(self, evidence: Evidence) -> Judgement:
         """Compare medians; see `Rule.judge`."""

@@ -91,6 +91,8 @@ class Synthetic(Problem):
 
     Attributes
     ----------
+    dataset : str
+        The data set; empty for made ones.
     r : float
         Standard deviation of the samples, r' in the paper.
     p : int
@@ -187,7 +189,17 @@ def constant_start(problem: BilevelProblem) -> tuple[Array, Array]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeaturePenalties(_OnData):
-    """One penalty a feature of a binary logistic regression (paper, Section 4.2, IJCNN1)."""
+    """One penalty a feature of a binary logistic regression (paper, Section 4.2, IJCNN1).
+
+    Attributes
+    ----------
+    dataset : str
+        The data set.
+    n_train, n_val, n_test : int or None
+        That many rows of each part; None takes the set's own numbers.
+    dtype : str
+        Of the data.
+    """
 
     def instance(self, seed: int) -> Instance:
         """Load the data; see `Problem.instance`."""
@@ -201,7 +213,17 @@ class FeaturePenalties(_OnData):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassPenalties(_OnData):
-    """One penalty a class of a multinomial logistic regression (paper, Section 4.2, Covtype)."""
+    """One penalty a class of a multinomial logistic regression (paper, Section 4.2, Covtype).
+
+    Attributes
+    ----------
+    dataset : str
+        The data set.
+    n_train, n_val, n_test : int or None
+        That many rows of each part; None takes the set's own numbers.
+    dtype : str
+        Of the data.
+    """
 
     def instance(self, seed: int) -> Instance:
         """Load the data; see `Problem.instance`."""
@@ -219,6 +241,12 @@ class Cleaning(_OnData):
 
     Attributes
     ----------
+    dataset : str
+        The data set.
+    n_train, n_val, n_test : int or None
+        That many rows of each part; None takes the set's own numbers.
+    dtype : str
+        Of the data.
     corruption : float
         The probability with which a label was drawn anew, p' in the paper.
     """
@@ -241,6 +269,8 @@ class Toy(Problem):
 
     Attributes
     ----------
+    dataset : str
+        The data set; empty for made ones.
     n : int
         The length of x.
     """

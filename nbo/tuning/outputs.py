@@ -11,13 +11,13 @@ import platform
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nbo._files import FolderError, os_errors
 from nbo._interrupts import held
 from nbo._versions import package_versions
 from nbo.datasets import shown
@@ -31,19 +31,6 @@ _COMMAND = "nbo tune"
 
 #: Every file that a result folder may hold.
 FILES = ("result.json", "model.npz", "history.csv", "convergence.png", "penalties.png")
-
-
-class FolderError(ValueError):
-    """A result folder that cannot or may not be written.
-
-    Parameters
-    ----------
-    message : str
-        What is wrong, which is cut and escaped to one line.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(shown(message))
 
 
 class ResultFolder:
@@ -71,7 +58,7 @@ class ResultFolder:
         self._cleanup = contextlib.ExitStack()
 
     def __enter__(self) -> ResultFolder:
-        with _os_errors(f"{self.folder} cannot be created"), contextlib.ExitStack() as stack:
+        with os_errors(f"{self.folder} cannot be created"), contextlib.ExitStack() as stack:
             with held():
                 self._target = _replaceable(self.folder, self.force)
                 _make_parents(self._target, stack)
@@ -105,10 +92,10 @@ class ResultFolder:
             If the files could not be written, or the target was changed in the meantime. Finished files
             then stay in the temporary folder, which the message names.
         """
-        with _os_errors("the results were not written"):
+        with os_errors("the results were not written"):
             omitted = _write_files(report, self._fresh)
         try:
-            with _os_errors(f"{self.folder} cannot be created"):
+            with os_errors(f"{self.folder} cannot be created"):
                 _replaceable(self.folder, self.force)
                 _exchange(self._fresh, self._target, self._old)
         except FolderError as error:
@@ -142,15 +129,6 @@ def write(report: TuneReport, folder: Path, *, force: bool = False) -> list[str]
     """
     with ResultFolder(folder, force=force) as place:
         return place.write(report)
-
-
-@contextlib.contextmanager
-def _os_errors(what: str) -> Iterator[None]:
-    """Turn an OSError into a FolderError that begins with `what`."""
-    try:
-        yield
-    except OSError as error:
-        raise FolderError(f"{what}: {error.strerror or error}") from error
 
 
 def _replaceable(folder: Path, force: bool) -> Path:
