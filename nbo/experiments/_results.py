@@ -362,7 +362,7 @@ def _lower_median(values: Array, axis: int = -1) -> Array:
 
 def tasks_of(
     case: Case, scale: Scale, repeats: int, load: Callable[[Task], dict[str, Any] | None]
-) -> tuple[list[Task], list[Task]]:
+) -> tuple[list[Task], list[RunTask]]:
     """Return the tasks of a case that can be named: the first round, and the repeats of methods whose steps are known.
 
     Parameters
@@ -378,11 +378,11 @@ def tasks_of(
 
     Returns
     -------
-    first, second : list of Task
+    first, second : list of Task, list of RunTask
         Accurate minima and searches; repeats.
     """
     first: list[Task] = [*references(case, scale, repeats)]
-    second: list[Task] = []
+    second: list[RunTask] = []
     for entry in case.entries:
         tasks = search(case, entry, scale)
         first += tasks
@@ -390,4 +390,5 @@ def tasks_of(
         if len(outcomes) == len(tasks):
             steps, _ = chosen(case, entry, scale, outcomes)
             second += repeated(case, entry, scale, steps, repeats)
-    return first, second
+    # Methods take turns, so that what else happens on the machine meets all of them.
+    return first, sorted(second, key=lambda task: task.seed)
