@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nbo.experiments._results import CaseResult, Curve, spread
-from nbo.experiments.configuration import Backends, Curves, FigureLayout, Scaling
+from nbo.experiments.configuration import Axis, Backends, Curves, FigureLayout, Scaling
 from nbo.oracles import OracleCounts
 from nbo.plotting import costs, off_screen_figure
 from nbo.theory.complexity import ComplexityRow, ComplexityStudy
@@ -111,13 +111,25 @@ def _curves(panel: Curves, result: CaseResult, ax: Axes) -> list[tuple[Any, ...]
     ax.set_xlabel(_AXES[panel.axis])
     ax.set_ylabel(_METRICS[result.case.metric])
     ax.set_yscale("log")
-    ax.set_xlim(left=0)
-    ends = [getattr(t, panel.axis)[-1] for s in result.series.values() for t in s.traces if t.metric.size > 1]
-    if ends and panel.axis != "iteration":  # slow methods show that they are; the fastest ends would be far away
-        ax.set_xlim(right=float(np.percentile(ends, 60)))
+    _limit(ax, panel.axis, result)
     title = panel.title or result.size.problem.title
     ax.set_title(f"{title}{', end value as Phi*' if panel.own_floor else ''}", fontsize=10)
     return rows
+
+
+def _limit(ax: Axes, axis: Axis, result: CaseResult) -> None:
+    """Choose the scale of the horizontal axis and its ends."""
+    ends = [getattr(t, axis)[-1] for s in result.series.values() for t in s.traces if t.metric.size > 1]
+    looks = [getattr(t, axis)[1] for s in result.series.values() for t in s.traces if t.metric.size > 1]
+    if not ends or axis == "iteration":
+        ax.set_xlim(left=0)
+        return
+    if result.case.metric == "test error":  # these come down in a small part of the budget
+        ax.set_xscale("log")
+        ax.set_xlim(left=min(looks))
+    else:
+        ax.set_xlim(left=0)
+    ax.set_xlim(right=float(np.percentile(ends, 60)))  # slow methods show that they are
 
 
 def _line(ax: Axes, label: str, curve: Curve, phase: float) -> None:

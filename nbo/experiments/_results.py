@@ -26,7 +26,7 @@ _SEARCH_LOOKS, _LAST_LOOKS = 10, 3
 #: The band of curves, in per cent of the repeats.
 BAND = (20, 80)
 
-#: Points of a drawn curve.
+#: Evenly spread points of a drawn curve; half as many are spread by the logarithm.
 _POINTS = 200
 
 #: Resamples and confidence of the intervals of ratios.
@@ -296,7 +296,10 @@ class CaseResult:
         """
         traces = self.series[label].traces
         end = min((trace_end for t in traces if not t.diverged and (trace_end := getattr(t, axis)[-1]) > 0), default=0)
+        looks = [float(along[1]) for t in traces if (along := getattr(t, axis)).size > 1]
         x = np.linspace(0.0, float(end), _POINTS)
+        if looks and end > min(looks):  # on a logarithmic axis there would be too few points at its beginning
+            x = np.union1d(x, np.geomspace(min(looks), float(end), _POINTS // 2))
         rows = np.array([_at(t, axis, x, self._floor_of(i) if own_floor else 0.0) for i, t in enumerate(traces)])
         low, median, high = spread(rows)
         return Curve(x, median, low, high)
