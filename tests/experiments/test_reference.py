@@ -25,9 +25,13 @@ def test_gaps_on_synthetic_data_are_those_of_an_independent_implementation():
         trace = task.execute()["trace"]
         metric = (np.array(trace["measured"]) - star) / (trace["measured"][0] - star)
         gaps[label] = np.interp(ITERATIONS, trace["iteration"], metric)
-    # The reference counts from a value that is not the minimum: one number makes both agree.
+    # The reference counts from a value that is not the minimum: one number makes both agree. What other random data
+    # change is common to both methods, so that their difference has to agree better.
     end, wanted = gaps["NBO-GD (T=1)"][-1], REFERENCE["NBO-GD (T=1)"][-1]
     floor = (end - wanted) / (1 - wanted)
     assert 0.2 < floor < 0.32
+    found = {label: (gap - floor) / (1 - floor) for label, gap in gaps.items()}
     for label, expected in REFERENCE.items():
-        np.testing.assert_allclose((gaps[label] - floor) / (1 - floor), expected, atol=0.04)
+        np.testing.assert_allclose(found[label], expected, atol=0.08)
+    apart, expected = (values["AmIGO (Q=1)"] - np.array(values["NBO-GD (T=1)"]) for values in (found, REFERENCE))
+    np.testing.assert_allclose(apart, expected, atol=0.015)

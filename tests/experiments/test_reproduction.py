@@ -170,10 +170,16 @@ def begin(folder, *options):
     return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def run_to_the_end(folder, *options):
+    process = begin(folder, *options)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_command_that_was_killed_goes_on(how, tmp_path):
     whole, torn = tmp_path / "whole", tmp_path / "torn"
-    assert begin(whole).wait(300) == 0
+    run_to_the_end(whole)
     number = int(np.random.default_rng().integers(1, len(list((whole / "runs").iterdir()))))
     process = begin(torn)
     while process.poll() is None and len(list((torn / "runs").glob("*.json"))) < number:
@@ -184,7 +190,7 @@ def test_a_command_that_was_killed_goes_on(how, tmp_path):
         assert process.returncode == 130 and "--resume goes on" in errors
     kept = {path.name: path.stat().st_mtime_ns for path in (torn / "runs").glob("*.json")}
     assert number <= len(kept) < len(list((whole / "runs").iterdir()))
-    assert begin(torn, "--resume").wait(300) == 0
+    run_to_the_end(torn, "--resume")
     for name, written in kept.items():
         assert (torn / "runs" / name).stat().st_mtime_ns == written
     for table in ("verdicts", "steps", "finals", "targets", "ratios"):
