@@ -203,7 +203,6 @@ def _backends(found: dict[str, Any], ax: Axes) -> list[tuple[Any, ...]]:
     bars = ax.barh(list(times), list(times.values()), color=["#2166ac", "#2166ac", "#bf812d", "#bf812d"])
     ax.bar_label(bars, fmt="%.1f", padding=3, fontsize=8)
     ax.invert_yaxis()
-    ax.set_xscale("log")
     ax.set_xlabel("microseconds an iteration")
     ax.margins(x=0.2)
     return [("backends", name, index, us, us, us) for index, (name, us) in enumerate(times.items())]

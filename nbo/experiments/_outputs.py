@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nbo.experiments._store import Store
     from nbo.experiments.reproduction import Reproduction
 
-_PACKAGES = ("nbo", "numpy", "scipy", "numba", "scikit-learn", "matplotlib", "loky")
+_PACKAGES = ("nbo", "numpy", "scipy", "numba", "scikit-learn", "matplotlib", "loky", "jax", "jaxlib")
 
 
 def require_packages() -> None:

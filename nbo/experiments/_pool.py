@@ -6,9 +6,10 @@ import contextlib
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import BrokenExecutor, as_completed
 from typing import Any
 
 from nbo.experiments._tasks import Task
@@ -26,6 +27,9 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+#: Seconds between two looks at whether the parent is still there.
+_PATIENCE = 2.0
+
 #: Open files whose locks hold the core of this process until it ends.
 _held: list[Any] = []
 
@@ -33,8 +37,16 @@ _held: list[Any] = []
 def _begin(folder: str, cores: list[int]) -> None:
     """Take a core that no other process of the pool has, and leave Ctrl-C to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {_free_core(folder, cores)})
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent has gone, which may have had no time to say so."""
+    while os.getppid() == parent:
+        time.sleep(_PATIENCE)
+    os._exit(1)
 
 
 def _free_core(folder: str, cores: list[int]) -> int:
@@ -70,7 +82,7 @@ class TaskFailedError(RuntimeError):
     """
 
     def __init__(self, task: Task, error: BaseException) -> None:
-        super().__init__(f"{task.described()}: {type(error).__name__}: {error}")
+        super().__init__(f"{task.title}: {type(error).__name__}: {error}")
 
 
 def run_all(tasks: Sequence[Task], jobs: int, done: Callable[[Task, dict[str, Any]], None]) -> None:
@@ -91,6 +103,8 @@ def run_all(tasks: Sequence[Task], jobs: int, done: Callable[[Task, dict[str, An
         If loky is missing.
     TaskFailedError
         If a task raised an error; what is running then is lost.
+    RuntimeError
+        If a process was killed.
     """
     if not tasks:
         return
@@ -99,6 +113,11 @@ def run_all(tasks: Sequence[Task], jobs: int, done: Callable[[Task, dict[str, An
         for future in as_completed(running):
             try:
                 outcome = future.result()
+            except BrokenExecutor as error:
+                raise RuntimeError(
+                    "a process ended without an answer: it was killed, or memory ran out; finished runs are kept, and "
+                    "--resume goes on from there"
+                ) from error
             except Exception as error:
                 raise TaskFailedError(running[future], error) from error
             done(running[future], outcome)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbo.experiments._results import BAND, CONFIDENCE, CaseResult
-from nbo.experiments._tables import Formatted, arrivals, escaped, finals, in_markdown, steps
+from nbo.experiments._tables import Formatted, arrivals, escaped, finals, in_markdown, ratio_in_words, steps
 from nbo.experiments.catalogue import EXPERIMENTS
 from nbo.experiments.claims import Claim, Judgement
 from nbo.experiments.configuration import Backends, Curves, Experiment, FigureLayout, Panel, Scaling
@@ -23,10 +23,12 @@ _QUICK = (
 )
 
 _METHOD = f"""\
-Steps are searched with one seed on the grid of the paper, each pair for the whole budget; the pair whose run ends
-lowest is taken, by the mean of its last looks at the metric, or, where that is a test error, at f, so that the test
-rows decide on nothing. Repeats have other seeds: of the data where these are made, else of starts and minibatches.
-Curves are medians over repeats with the band from {BAND[0]} to {BAND[1]} %.
+Steps are searched with one seed on the grid of the case, which at full size is the paper's where it has one, each pair
+for the whole budget; the pair whose run ends lowest is taken, by the mean of its last looks at the metric, or, where
+that is a test error, at f, so that the test rows decide on nothing. Repeats have other seeds: of the data where these
+are made, else of starts and minibatches. Curves are medians over repeats with the band from {BAND[0]} to {BAND[1]} %;
+of an even number of repeats the lower middle one counts, here and everywhere. A repeat that diverged counts as infinite
+from then on: a line ends where the median is, and there is no band where its upper end is.
 
 Times are solver time of one process with one thread on a core of its own, without compilation and evaluation: iterates
 are kept on the way and measured when the run is over. Phi(x) is f(x, y\\*(x)) with y\\*(x) solved for in float64 until
@@ -35,8 +37,9 @@ component samples, summed over all oracles; a product with the Hessian counts li
 
 Targets are parts of the way that is left between the start and Phi\\* (0 for a distance; for a test error, the lowest
 median at which a method ended). A ratio is the NBO method's time, samples or iterations over those of the other one,
-the median over repeats in which at least one of both arrived, with a bootstrap interval of {CONFIDENCE:.0%}; "never"
-means that only the other one arrived, 0 that only the NBO method did. A win is a repeat in which it was there first.
+the median over repeats in which at least one of both arrived, with a bootstrap interval of {CONFIDENCE:.0%}. A win is
+a repeat in which it was there first. Between two looks the way to a target is interpolated. Where the budget is a
+number of iterations, a method that is not there at its end counts as never there, whatever time others had.
 """
 
 
@@ -74,7 +77,7 @@ def markdown(found: Reproduction, figures: Sequence[FigureLayout], facts: Mappin
 
 def _tally(verdicts: Sequence[tuple[Claim, Judgement]]) -> str:
     tally = Counter(judgement.verdict for _, judgement in verdicts)
-    return f"{len(verdicts)} claims: {', '.join(f'{count} {verdict}' for verdict, count in tally.items())}."
+    return f"Claims: {len(verdicts)}; {', '.join(f'{count} {verdict}' for verdict, count in tally.items())}."
 
 
 def _omissions(omitted: Mapping[str, str]) -> list[str]:
@@ -138,7 +141,8 @@ def _case(result: CaseResult) -> list[str]:
     lines = [
         f"### {result.case.name}: {result.size.problem.title}",
         "",
-        f"{result.repeats} repeats of {limit}; {spent:.0f} s in all, and {evaluation:.0f} s of evaluation besides.",
+        f"Repeats: {result.repeats}, of {limit} each; {spent:.3g} s in all, and {evaluation:.3g} s of evaluation "
+        "besides.",
     ]
     if result.below > 0:
         lines.append(f"Some run came {result.below:.2g} below the accurate minimum, which then is Phi*.")
@@ -157,10 +161,7 @@ def _case(result: CaseResult) -> list[str]:
     )
     lines += in_markdown(
         ("NBO method", "Other", "Target", "Over", "Ratio", "Interval", "Wins", "Losses"),
-        [
-            (r.first, r.other, r.level, r.axis, r.ratio, f"[{r.low:.2g}, {r.high:.2g}]", r.wins, r.losses)
-            for r in result.ratios()
-        ],
+        [(r.first, r.other, r.level, r.axis, *ratio_in_words(r), r.wins, r.losses) for r in result.ratios()],
     )
     return lines
 

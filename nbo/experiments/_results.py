@@ -213,9 +213,9 @@ class CaseResult:
     def _trace(self, outcome: dict[str, Any], index: int) -> Trace:
         measured = _column(outcome, "measured")
         metric = measured - self.stars[index]
-        if self.case.metric == "relative gap" and measured.size:
+        if self.case.metric == "relative gap":
             metric = metric / metric[0]
-        elif self.case.metric == "distance" and measured.size:
+        elif self.case.metric == "distance":
             metric = measured / measured[0]
         iteration, seconds, samples = (_column(outcome, name) for name in ("iteration", "seconds", "samples"))
         diverged, evaluation = outcome["status"] == "diverged", float(outcome["evaluation_seconds"])
@@ -230,20 +230,18 @@ class CaseResult:
     def start(self) -> float:
         """The median of the metric at the start."""
         traces = [trace for series in self.series.values() for trace in series.traces]
-        return float(np.median([trace.metric[0] for trace in traces if trace.metric.size]))
+        return median([trace.metric[0] for trace in traces])
 
     def final(self, label: str) -> Array:
         """Return the last metric of every repeat; infinite where it diverged."""
-        return np.array(
-            [np.inf if t.diverged or not t.metric.size else t.metric[-1] for t in self.series[label].traces]
-        )
+        return np.array([np.inf if trace.diverged else trace.metric[-1] for trace in self.series[label].traces])
 
     @functools.cached_property
     def floor(self) -> float:
         """What targets count from: zero for a gap or distance, else the lowest median that a method ended at."""
         if self.case.metric != "test error":
             return 0.0
-        return min((float(np.median(self.final(label))) for label in self.labels), default=np.nan)
+        return min((median(self.final(label)) for label in self.labels), default=np.nan)
 
     @functools.cached_property
     def targets(self) -> tuple[float, ...]:
@@ -313,9 +311,14 @@ class CaseResult:
         """Time of the repeats, and time to evaluate them, which is not part of it."""
         traces = [trace for series in self.series.values() for trace in series.traces]
         return (
-            sum(float(t.seconds[-1]) for t in traces if t.seconds.size),
+            sum(float(t.seconds[-1]) for t in traces),
             sum(t.evaluation_seconds for t in traces),
         )
+
+
+def median(values: Any) -> float:
+    """Return the median; of an even number of values the lower middle one, so that infinite ones do no harm."""
+    return float(spread(values)[1])
 
 
 def spread(values: Any) -> Array:
@@ -330,8 +333,6 @@ def spread(values: Any) -> Array:
 def _at(trace: Trace, axis: Axis, x: Array, floor: float) -> Array:
     """Return the metric at points of an axis, between looks on a straight line of the logarithm where it has one."""
     along, metric = getattr(trace, axis), (trace.metric - floor) / (1 - floor)
-    if not metric.size:
-        return np.full_like(x, np.inf)
     after = np.inf if trace.diverged else metric[-1]
     if np.all(metric > 0):
         with np.errstate(divide="ignore"):
@@ -346,7 +347,7 @@ def _median_ratio(a: Array, b: Array) -> tuple[float, float, float]:
         return np.nan, np.nan, np.nan
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(a[known] == b[known], 1.0, a[known] / b[known])
-    middle = float(_lower_median(ratios))
+    middle = median(ratios)
     if ratios.size < 2:
         return middle, np.nan, np.nan
     with np.errstate(invalid="ignore"):

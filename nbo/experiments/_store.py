@@ -51,19 +51,21 @@ class Store:
         if not resume:
             raise FolderError(f"{self.folder} exists; go on in it with --resume, or choose another folder with --out")
         for name, value in settings.items():
-            if found.get(name) != value:
+            if name not in found or found[name] != value:
+                before, now = _option(name, found.get(name)), _option(name, value)
                 raise FolderError(
-                    f"{self.folder} was begun with {name} = {found.get(name)}, found {value}; expected the same, or "
-                    "another folder with --out"
+                    f"{self.folder} was begun with {before}, found {now}; expected the same, or another "
+                    "folder with --out"
                 )
 
     def load(self, task: Task) -> dict[str, Any] | None:
-        """Return the outcome of a task, or None if there is none that can be read."""
+        """Return the outcome of a task, or None if there is none, or none that is whole and of this very task."""
         try:
             found = json.loads(self._path(task).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            same = found["task"] == json.loads(json.dumps(plain({"kind": task.kind, **task.described()})))
+            return found if same and task.accepts(found) else None
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None
-        return found if isinstance(found, dict) else None
 
     def save(self, task: Task, outcome: dict[str, Any]) -> None:
         """Keep the outcome of a task, with what the task was."""
@@ -84,11 +86,18 @@ class Store:
             write_whole(path, content.encode() if isinstance(content, str) else content)
 
 
+def _option(name: str, value: Any) -> str:
+    """Return how a setting is given on the command line."""
+    if name == "scale":
+        return f"--{value}"
+    return f"no --{name}" if value is None else f"--{name} {value}"
+
+
 def _settings_of(marker: Path) -> dict[str, Any]:
     """Return the settings that a marker holds, empty if it is none of ours."""
     try:
         found = json.loads(marker.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     ours = isinstance(found, dict) and found.get("command") == _COMMAND
     return dict(found["settings"]) if ours and isinstance(found.get("settings"), dict) else {}

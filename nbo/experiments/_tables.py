@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nbo.experiments._results import BAND, CaseResult, spread
+from nbo.experiments._results import BAND, CaseResult, Ratio, median, spread
 
 if TYPE_CHECKING:
     from nbo.experiments.reproduction import Reproduction
@@ -41,8 +41,11 @@ def tables(found: Reproduction) -> dict[str, Table]:
     results = list(found.cases.values())
     return {
         "verdicts": Table(
-            ("experiment", "claim", "section", "verdict", "measured", "rule"),
-            [(c.experiment, c.name, c.section, str(j.verdict), j.measured, c.rule.text) for c, j in found.verdicts],
+            ("experiment", "name", "section", "claim", "verdict", "measured", "rule"),
+            [
+                (c.experiment, c.name, c.section, c.text, str(j.verdict), j.measured, c.rule.text)
+                for c, j in found.verdicts
+            ],
         ),
         "steps": Table(
             ("case", "method", "inner step", "ratio", "outer step", "pairs tried", "pairs diverged"),
@@ -80,12 +83,12 @@ def finals(result: CaseResult) -> Iterator[tuple[Any, ...]]:
     """Yield how every method ended."""
     for label in result.labels:
         traces = result.series[label].traces
-        low, median, high = spread(result.final(label))
-        sums = [float(np.median([t.iteration[-1] for t in traces])), float(np.median([t.seconds[-1] for t in traces]))]
-        evaluation = float(np.median([t.evaluation_seconds for t in traces]))
+        low, middle, high = spread(result.final(label))
+        sums = [median([t.iteration[-1] for t in traces]), median([t.seconds[-1] for t in traces])]
+        evaluation = median([t.evaluation_seconds for t in traces])
         diverged = sum(t.diverged for t in traces)
         yield (
-            result.case.name, label, result.case.metric, result.start, median, low, high, *sums, evaluation, diverged,
+            result.case.name, label, result.case.metric, result.start, middle, low, high, *sums, evaluation, diverged,
             len(traces),
         )  # fmt: skip
 
@@ -96,9 +99,19 @@ def arrivals(result: CaseResult) -> Iterator[tuple[Any, ...]]:
         for target in result.targets:
             for axis in ("iteration", "seconds", "samples"):
                 found = result.arrivals(label, target, axis)
-                low, median, high = spread(found)
+                low, middle, high = spread(found)
                 arrived = int(np.sum(np.isfinite(found)))
-                yield (result.case.name, label, target, axis, median, low, high, arrived, found.size)
+                yield (result.case.name, label, target, axis, middle, low, high, arrived, found.size)
+
+
+def ratio_in_words(ratio: Ratio) -> tuple[str, str]:
+    """Return a ratio and its interval, or who arrived."""
+    if np.isnan(ratio.ratio):
+        return "neither arrived", "-"
+    if ratio.ratio == 0 or np.isinf(ratio.ratio):
+        return f"only {ratio.other if ratio.ratio else ratio.first} arrived", "-"
+    ends = ("never" if np.isinf(end) else f"{end:.2f}" for end in (ratio.low, ratio.high))
+    return f"{ratio.ratio:.2f}", "-" if np.isnan(ratio.low) else f"[{', '.join(ends)}]"
 
 
 class Formatted(str):
@@ -118,7 +131,7 @@ def in_markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[st
     def line(cells: Sequence[Any]) -> str:
         return "| " + " | ".join(escaped(_short(cell)) for cell in cells) + " |"
 
-    return [line(header), line(["---"] * len(header)), *map(line, rows), ""]
+    return [line(header), line(["---"] * len(header)), *map(line, rows), ""] if rows else []
 
 
 def _short(value: Any) -> str:

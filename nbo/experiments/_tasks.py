@@ -22,6 +22,9 @@ from nbo.solvers import REGISTRY
 
 Array = npt.NDArray[Any]
 
+#: Of a trace.
+COLUMNS = ("iteration", "seconds", "samples", "calls", "value", "measured")
+
 #: Of what is kept; another number makes all of it anew.
 RECORD_VERSION = 1
 
@@ -57,6 +60,10 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def execute(self) -> dict[str, Any]:
         """Do the work and return its outcome in JSON's types; floats may be infinite or NaN."""
+
+    @abc.abstractmethod
+    def accepts(self, outcome: dict[str, Any]) -> bool:
+        """Tell whether what was kept has the form of an outcome; it may raise what looking at wrong types raises."""
 
     @property
     @abc.abstractmethod
@@ -133,13 +140,19 @@ class RunTask(Task):
         x0, y0 = self.problem.start(instance.problem, self.seed)
         kept = _Iterates(self.budget, x0, y0)
         limits: dict[str, Any] = {"max_iter": self.budget.iterations or 1 << 40, "max_time": self.budget.seconds}
+        trace: dict[str, Any]
         try:
             result = nbo.minimize(
                 instance.problem, x0, y0=y0, method=self.entry.method, options=self.options(), tol=0.0,
                 callback=kept, random_state=self.seed, **limits,
             )  # fmt: skip
         except ArithmeticError as error:  # of the first iteration; later it is a status
-            return {"status": "diverged", "message": str(error), "trace": {}, "evaluation_seconds": 0.0}
+            trace = {name: [0] for name in COLUMNS}
+            trace |= {
+                "value": [instance.problem.upper_value(x0, y0)],
+                "measured": [_measure(self.metric, instance)(x0, y0)],
+            }
+            return {"status": "diverged", "message": str(error), "trace": trace, "evaluation_seconds": 0.0}
         if result.status == nbo.Status.INTERRUPTED:
             raise KeyboardInterrupt
         if result.status != nbo.Status.DIVERGED:
@@ -150,6 +163,18 @@ class RunTask(Task):
             "evaluation_seconds": seconds, "iterations": result.nit, "seconds": result.seconds,
             "compile_seconds": result.compile_seconds, "counts": result.counts.as_dict(),
         }  # fmt: skip
+
+    def accepts(self, outcome: dict[str, Any]) -> bool:
+        """Want columns of one length, which begin with the start and a finite metric, and an end that is known."""
+        trace, known = outcome["trace"], nbo.Status(outcome["status"])
+        columns = {name: np.array([float(value) for value in trace[name]]) for name in COLUMNS}
+        (length,) = {column.size for column in columns.values()}
+        start, seconds = columns["measured"][0], float(outcome["evaluation_seconds"])
+        divided = self.metric in ("relative gap", "distance")
+        return bool(
+            known and length and columns["iteration"][0] == 0 and np.isfinite([start, seconds]).all()
+            and not (divided and start == 0)
+        )  # fmt: skip
 
     def _trace(self, instance: Instance, history: Any, iterates: dict[int, Any]) -> tuple[dict[str, Any], float]:
         """Return columns with a row an iterate, and the time that it took to measure them."""
@@ -212,6 +237,10 @@ class ReferenceTask(Task):
     def described(self) -> dict[str, Any]:
         return {"problem": _described(self.problem), "seed": self.seed if self.problem.redrawn else 0}
 
+    def accepts(self, outcome: dict[str, Any]) -> bool:
+        """Want a finite minimum."""
+        return bool(np.isfinite(float(outcome["phi_star"])))
+
     @property
     def expected(self) -> float:
         return 5.0
@@ -246,6 +275,10 @@ class StudyTask(Task):
 
     def described(self) -> dict[str, Any]:
         return {"name": self.name, "kappas": list(self.kappas)}
+
+    def accepts(self, outcome: dict[str, Any]) -> bool:
+        """Want the table and its text."""
+        return isinstance(outcome["study"], dict) and isinstance(outcome["text"], str)
 
     @property
     def expected(self) -> float:

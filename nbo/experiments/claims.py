@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nbo.experiments._results import CaseResult, Ratio
+from nbo.experiments._results import CaseResult, Ratio, median
+from nbo.experiments._tables import ratio_in_words
 from nbo.experiments.configuration import Axis
 
 
@@ -128,16 +129,22 @@ def _seconds(value: float) -> str:
 
 
 def _levels(result: CaseResult) -> str:
-    return ", ".join(f"{target:.3g}" for target in result.targets)
+    return f"a {result.case.metric} of {', '.join(f'{target:.3g}' for target in result.targets)}"
 
 
 def _shown(ratio: Ratio) -> str:
-    if np.isnan(ratio.ratio):
-        return "nobody arrived"
-    if np.isinf(ratio.ratio):
-        return f"only {ratio.other} arrived"
-    interval = f" [{ratio.low:.2g}, {ratio.high:.2g}]" if np.isfinite(ratio.low) else ""
-    return f"{ratio.ratio:.2f}{interval}, {ratio.wins} of {ratio.repeats} won"
+    words, interval = ratio_in_words(ratio)
+    between = "" if interval == "-" else f" {interval}"
+    neither = ratio.repeats - ratio.wins - ratio.losses
+    rest = f", {neither} neither" if neither else ""
+    return f"{words}{between} ({ratio.wins} won, {ratio.losses} lost{rest})"
+
+
+def _divergences(result: CaseResult, *labels: str) -> str:
+    """Tell in words which of some methods diverged how often."""
+    counts = {label: sum(trace.diverged for trace in result.series[label].traces) for label in labels}
+    listed = [f"{label} diverged in {n} of {result.repeats}" for label, n in counts.items() if n]
+    return f"; {', '.join(listed)}" if listed else ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,14 +173,15 @@ class Fastest(CaseRule):
         """Compare medians; see `Rule.judge`."""
         result, held, parts = evidence.cases[self.case], 0, []
         for target in result.targets:
-            times = {label: float(np.median(result.arrivals(label, target, "seconds"))) for label in result.labels}
+            times = {label: median(result.arrivals(label, target, "seconds")) for label in result.labels}
             own = times.pop(self.label, np.inf)
-            best = min(times, key=lambda label: times[label])
-            held += bool(own < times[best])
+            best = min(times, key=lambda label: times[label], default="none")
+            held += bool(own < times.get(best, np.inf))
             rank = 1 + sum(time < own for time in times.values())
             place = f"place {rank} of {len(times) + 1}" if np.isfinite(own) else "not there"
-            parts.append(f"{_seconds(own)} ({place}), best other {best} {_seconds(times[best])}")
-        return Judgement(_graded(held, len(parts)), f"to {_levels(result)}: {'; '.join(parts)}")
+            parts.append(f"{_seconds(own)} ({place}), best other {best} {_seconds(times.get(best, np.inf))}")
+        diverged = _divergences(result, self.label)
+        return Judgement(_graded(held, len(parts)), f"to {_levels(result)}: {'; '.join(parts)}{diverged}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +226,8 @@ class PairRule(CaseRule):
         text = "; ".join(_shown(ratio) for ratio in ratios)
         return Judgement(
             _graded(sum(map(self.holds, ratios)), len(ratios)),
-            f"ratios in {self.over} of {self.first} to {self.other} to {_levels(result)}: {text}",
+            f"ratios in {self.over} of {self.first} to {self.other} to {_levels(result)}: {text}"
+            f"{_divergences(result, self.first, self.other)}",
         )
 
 
@@ -255,6 +264,41 @@ class Faster(PairRule):
     def holds(self, ratio: Ratio) -> bool:
         """Tell whether the interval is below 1; see `PairRule.holds`."""
         return ratio.ratio < 1 and (ratio.high < 1 or np.isnan(ratio.high))
+
+
+@dataclasses.dataclass(frozen=True)
+class Similar(PairRule):
+    """Two methods take about as long.
+
+    Attributes
+    ----------
+    case : str
+        The case.
+    first, other : str
+        The methods.
+    factor : float
+        How many times as long is still similar.
+    """
+
+    factor: float = 1.25
+
+    @property
+    def text(self) -> str:
+        """The rule in words."""
+        return (
+            f"the median over repeats of the ratio of {self.first} to {self.other} in seconds to a target is between "
+            f"{1 / self.factor:g} and {self.factor:g}: at all three targets (reproduced), at some (partly), at none "
+            "(not reproduced)"
+        )
+
+    @property
+    def over(self) -> Axis:
+        """Seconds."""
+        return "seconds"
+
+    def holds(self, ratio: Ratio) -> bool:
+        """Tell whether the ratio is within the factor; see `PairRule.holds`."""
+        return 1 / self.factor <= ratio.ratio <= self.factor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,8 +365,8 @@ class SmallestErrors(CaseRule):
     def judge(self, evidence: Evidence) -> Judgement:
         """Compare medians; see `Rule.judge`."""
         result = evidence.cases[self.case]
-        finals = {label: float(np.median(result.final(label))) for label in result.labels}
-        others = min(value for label, value in finals.items() if label not in self.labels)
+        finals = {label: median(result.final(label)) for label in result.labels}
+        others = min((value for label, value in finals.items() if label not in self.labels), default=np.inf)
         held = sum(finals.get(label, np.inf) < others for label in self.labels)
         listed = ", ".join(f"{label} {value:.4f}" for label, value in sorted(finals.items(), key=lambda item: item[1]))
         return Judgement(_graded(held, len(self.labels)), f"median final errors: {listed}")
@@ -364,7 +408,7 @@ class Grows(Rule):
         """Fit a power to the median times; see `Rule.judge`."""
         results = [evidence.cases[name] for name in self.cases]
         dims = [result.size.problem.p for result in results]  # type: ignore[attr-defined]
-        times = [float(np.median(r.arrivals(self.label, r.targets[0], "seconds"))) for r in results]
+        times = [median(r.arrivals(self.label, r.targets[0], "seconds")) for r in results]
         listed = ", ".join(f"p = {p}: {_seconds(time)}" for p, time in zip(dims, times, strict=True))
         if not np.all(np.isfinite(times)):
             return Judgement(Verdict.NOT, f"not there in every dimension: {listed}")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import signal
 import sys
 import textwrap
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +60,8 @@ def _reproduce(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -
     from nbo.experiments import EXPERIMENTS
 
     if not arguments.names:
+        if arguments.full or arguments.resume or arguments.out:
+            parser.error(f"expected the name of an experiment: all, {', '.join(EXPERIMENTS)}")
         _list(EXPERIMENTS)
         return 0
     unknown = [name for name in arguments.names if name not in EXPERIMENTS and name != "all"]
@@ -65,7 +70,8 @@ def _reproduce(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -
     scale = "full" if arguments.full else "quick"
     folder = arguments.out or Path(f"nbo-reproduce-{scale}")
     try:
-        found = _done(arguments, scale, folder)
+        with _ended_like_interrupted():
+            found = _done(arguments, scale, folder)
     except KeyboardInterrupt:
         print(f"nbo: interrupted; finished runs are in {shown(folder)}: --resume goes on from there", file=sys.stderr)
         return INTERRUPTED
@@ -75,6 +81,24 @@ def _reproduce(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -
     print(found)
     print(f"report: {shown(folder / 'report.html')}")
     return 0
+
+
+@contextlib.contextmanager
+def _ended_like_interrupted() -> Iterator[None]:
+    """Let a polite end from outside, as of a closed terminal, do what Ctrl-C does: no process is left behind."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():  # which alone may have handlers
+        names = []
+    before = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
 
 
 def _list(experiments: Any) -> None:

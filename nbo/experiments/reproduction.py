@@ -73,7 +73,7 @@ def reproduce(
     scale: Scale = "quick",
     repeats: int | None = None,
     data: str | os.PathLike[str] | None = None,
-    out: str | os.PathLike[str] = "nbo-reproduce",
+    out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     resume: bool = False,
     progress: Progress | None = None,
@@ -93,8 +93,8 @@ def reproduce(
         How many; by default each case's own, ten at the paper's size.
     data : path, optional
         A folder with files of data sets, from which those are copied that are not in the data home yet.
-    out : path
-        The folder of the results.
+    out : path, optional
+        The folder of the results, ``nbo-reproduce-quick`` or ``nbo-reproduce-full`` by default.
     jobs : int, optional
         How many processes, at most one a core, which is the default.
     resume : bool
@@ -129,7 +129,7 @@ def reproduce(
     strict = "all" not in names
     available, omitted = _available(chosen, scale, None if data is None else Path(data), strict)
     settings = {"scale": scale, "repeats": repeats}
-    store = Store(Path(out), settings, resume=flag("resume", resume))
+    store = Store(Path(out or f"nbo-reproduce-{scale}"), settings, resume=flag("resume", resume))
     began = time.monotonic()
     _do(available, scale, repeats, store, jobs, progress)
     found = collect(store, scale, repeats, omitted)
@@ -187,7 +187,10 @@ def _require_data(dataset: str, folder: Path | None) -> None:
     if _store.origin_in(home, ENTRIES[dataset]) is not None:
         return
     if folder is not None:
-        _store.fill_from(folder, home, ENTRIES[dataset])
+        try:
+            _store.fill_from(folder, home, ENTRIES[dataset])
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{error}; python data_scripts/fetch_{dataset}.py fetches it") from error
     else:
         load(dataset, n_train=100, n_val=100)  # from the mirror, or it says how to get them
 
