@@ -34,7 +34,7 @@ def outcome(metric, seconds=None, status="iteration_limit", value=None):
     seconds = 0.1 * k if seconds is None else seconds
     trace = {
         "iteration": k.tolist(), "seconds": list(seconds), "samples": (10 * k).tolist(), "measured": list(metric),
-        "value": list(metric if value is None else value),
+        "value": list(metric if value is None else value), "calls": k.tolist(),
     }  # fmt: skip
     return {"status": status, "trace": trace, "evaluation_seconds": 0.5}
 

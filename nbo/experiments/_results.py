@@ -293,11 +293,12 @@ class CaseResult:
             NaN beyond the end of the shortest run; infinite where a repeat has diverged.
         """
         traces = self.series[label].traces
-        end = min((trace_end for t in traces if not t.diverged and (trace_end := getattr(t, axis)[-1]) > 0), default=0)
+        ends = [float(getattr(t, axis)[-1]) for t in traces]
+        end = min((last for last, t in zip(ends, traces, strict=True) if not t.diverged), default=max(ends))
         looks = [float(along[1]) for t in traces if (along := getattr(t, axis)).size > 1]
-        x = np.linspace(0.0, float(end), _POINTS)
+        x = np.unique(np.linspace(0.0, end, _POINTS))
         if looks and end > min(looks):  # on a logarithmic axis there would be too few points at its beginning
-            x = np.union1d(x, np.geomspace(min(looks), float(end), _POINTS // 2))
+            x = np.union1d(x, np.geomspace(min(looks), end, _POINTS // 2))
         rows = np.array([_at(t, axis, x, self._floor_of(i) if own_floor else 0.0) for i, t in enumerate(traces)])
         low, median, high = spread(rows)
         return Curve(x, median, low, high)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
 import sys
 import time
 
@@ -31,6 +32,8 @@ class Probe(Task):
             raise ValueError("what went wrong")
         if self.fails == "death":
             os._exit(3)
+        if self.fails == "wait":
+            time.sleep(60)
         time.sleep(0.3)
         return {
             "pid": os.getpid(),
@@ -39,13 +42,16 @@ class Probe(Task):
             "environment": os.environ["OMP_NUM_THREADS"],
         }
 
+    def accepts(self, outcome):
+        return True
+
     @property
     def expected(self):
         return 1.0
 
     @property
     def title(self):
-        return "probe"
+        return f"probe {self.index}"
 
 
 def run_probes(*probes, jobs=1):
@@ -69,14 +75,38 @@ def test_every_process_has_a_core_of_its_own_and_one_thread():
 
 @pytest.mark.slow
 def test_an_error_names_the_task():
-    with pytest.raises(TaskFailedError, match=r"'index': 4.*ValueError: what went wrong"):
+    with pytest.raises(TaskFailedError, match="probe 4: ValueError: what went wrong"):
         run_probes(Probe(index=4, fails="error"))
 
 
 @pytest.mark.slow
 def test_a_process_that_dies_is_told():
-    with pytest.raises(TaskFailedError, match="Terminated"):
+    with pytest.raises(RuntimeError, match=r"a process ended without an answer: .* --resume goes on"):
         run_probes(Probe(fails="death"))
+
+
+#: Starts a pool in a process of its own, and tells the id of its worker.
+_PARENT = """
+import sys, threading, time
+sys.path.insert(0, {tests!r})
+from test_pool import Probe, run_all
+def tell(task, outcome): print(outcome["pid"], flush=True)
+run_all([Probe(), Probe(index=1, fails="wait")], 1, tell)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="looks at processes as Linux shows them")
+def test_processes_end_with_a_parent_that_was_killed():
+    script = _PARENT.format(tests=os.path.dirname(__file__))
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        worker = int(parent.stdout.readline())
+        assert os.path.exists(f"/proc/{worker}")
+        parent.kill()
+    deadline = time.monotonic() + 30
+    while os.path.exists(f"/proc/{worker}") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not os.path.exists(f"/proc/{worker}")
 
 
 def test_nothing_to_do_starts_nothing(monkeypatch):

@@ -16,7 +16,7 @@ from experiment_cases import make_case, outcome, result_of
 from nbo.experiments import _figures, _report, _tables
 from nbo.experiments._outputs import _saved
 from nbo.experiments.catalogue import EXPERIMENTS, FIGURES
-from nbo.experiments.claims import Judgement, Verdict
+from nbo.experiments.claims import Evidence, Judgement, Verdict
 from nbo.experiments.reproduction import CLAIMS, Reproduction
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -87,6 +87,21 @@ def test_the_browser_would_tell_of_a_missing_picture_and_of_an_error(browser, tm
     assert seen["images"] == [False] and any("nothing is not defined" in line for line in console)
 
 
+def test_runs_that_stop_at_once_are_reported(tmp_path):
+    failed, fine = outcome([1.0], status="diverged"), outcome([1.0, 0.3, 0.01])
+    for runs in (
+        {"BAMM": [failed] * 2, "BAMM+NBO": [fine, failed]},
+        dict.fromkeys(("BAMM", "BAMM+NBO"), (failed, failed)),
+    ):
+        result = result_of(make_case(name="averaged"), runs, 2)
+        evidence = Evidence({"averaged": result}, {})
+        verdicts = tuple((claim, claim.judge(evidence)) for claim in CLAIMS if claim.experiment == "averaged")
+        found = Reproduction(tmp_path, "full", 2, ("averaged",), {}, {"averaged": result}, {}, verdicts)
+        text = pages(found)[0]
+        assert "BAMM diverged in 2 of 2" in text and "| 2 of 2 |" in text
+        assert all(table.csv() for table in _tables.tables(found).values())
+
+
 def test_the_page_needs_no_other_file(found):
     page = pages(found)[1]
     assert not re.search(r'(src|href)="(?!data:)', page)
@@ -97,7 +112,7 @@ def test_the_report_says_what_was_claimed_measured_and_left_out(found):
     text, page = pages(found)
     claim = found.verdicts[0][0]
     plain = re.sub(r"\\(?=[*_|`])", "", html.unescape(text))
-    for words in (claim.text, claim.rule.text, "a | b < c & d", "1 partly", "no <data>", "quick version"):
+    for words in (claim.text, claim.rule.text, "a | b < c & d", "2 partly", "no <data>", "quick version"):
         assert words in plain, words
     assert "**partly**" in text
     assert "no &lt;data&gt;" in page and "a | b &lt; c &amp; d" in page

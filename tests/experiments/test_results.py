@@ -151,10 +151,17 @@ def test_bands_are_values_of_the_sample(times):
 
 
 def test_runs_that_stop_at_once_are_no_results():
-    failed = {"status": "diverged", "trace": {}, "evaluation_seconds": 0.0}
+    failed = outcome([1.0], status="diverged")
     result = result_of(make_case(), {"BAMM": [failed] * 2, "BAMM+NBO": [outcome([1, 0.01])] * 2}, 2)
     assert result.final("BAMM").tolist() == [np.inf, np.inf]
     assert result.arrivals("BAMM", 0.5, "seconds").tolist() == [np.inf, np.inf]
     ratio = result.ratio("BAMM+NBO", "BAMM", 0.5, "seconds")
     assert ratio.ratio == 0 and ratio.wins == 2
-    assert np.isinf(result.curve("BAMM", "iteration").median).all()
+    curve = result.curve("BAMM", "iteration")
+    assert curve.x.tolist() == [0] and curve.median.tolist() == [1]
+
+
+def test_a_curve_of_runs_that_all_diverged_goes_on_to_the_last_end():
+    runs = [outcome([1, 0.5, 0.4], status="diverged"), outcome([1, 0.5], status="diverged")]
+    curve = result_of(make_case(), {"BAMM": runs, "BAMM+NBO": runs}, 2).curve("BAMM", "iteration")
+    assert curve.x[-1] == 2 and curve.median[-1] == pytest.approx(0.4) and curve.high[-1] == np.inf

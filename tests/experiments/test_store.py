@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
 import pytest
-from experiment_cases import make_case
+from experiment_cases import make_case, outcome
 
 from nbo.experiments import _results
 from nbo.experiments._store import FolderError, Store
@@ -23,17 +24,49 @@ def task():
 def test_outcomes_come_back(tmp_path, task):
     store = Store(tmp_path / "a" / "b", SETTINGS, resume=False)
     assert store.load(task) is None
-    store.save(task, {"status": "stopped", "trace": {"measured": [1.0, float("inf")]}})
+    store.save(task, outcome([1.0, float("inf")], status="stopped"))
     found = Store(tmp_path / "a" / "b", SETTINGS, resume=True).load(task)
     assert found["status"] == "stopped" and [float(v) for v in found["trace"]["measured"]] == [1.0, float("inf")]
     assert found["task"] == json.loads(json.dumps({"kind": "run", **task.described()}))
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "\x00"])
+@pytest.mark.parametrize("content", ["", "{", "[1]", "\x00", "{}", "null", "[" * 100_000])
 def test_a_damaged_outcome_is_none(tmp_path, task, content):
     store = Store(tmp_path / "out", SETTINGS, resume=False)
-    store.save(task, {"status": "stopped"})
+    store.save(task, outcome([1.0, 0.5]))
+    assert store.load(task) is not None
     (tmp_path / "out" / "runs" / f"{task.key}.json").write_text(content)
+    assert store.load(task) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"status": "no status"}, {"status": None}, {"trace": []}, {"trace": {}}, {"trace": None},
+        {"evaluation_seconds": "x"}, {"task": {"kind": "run"}},
+        *({"trace": {name: column}} for name in ("measured", "seconds", "iteration")
+          for column in ([1.0], [], 3, ["abc", "x"], [None, None])),
+        {"trace": {"measured": ["nan", "nan"]}}, {"trace": {"measured": [0.0, 1.0]}}, {"trace": {"iteration": [3, 4]}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_outcome_of_another_form_is_none(tmp_path, task, damage):
+    store = Store(tmp_path / "out", SETTINGS, resume=False)
+    store.save(task, outcome([1.0, 0.5]))
+    assert store.load(task) is not None
+    path = tmp_path / "out" / "runs" / f"{task.key}.json"
+    kept = json.loads(path.read_text())
+    if damage.get("trace"):
+        damage = {"trace": kept["trace"] | damage["trace"]}
+    path.write_text(json.dumps(kept | damage))
+    assert store.load(task) is None
+
+
+def test_the_outcome_of_another_run_is_none(tmp_path, task):
+    store = Store(tmp_path / "out", SETTINGS, resume=False)
+    other = dataclasses.replace(task, seed=2)
+    store.save(other, outcome([1.0, 0.5]))
+    (tmp_path / "out" / "runs" / f"{other.key}.json").rename(tmp_path / "out" / "runs" / f"{task.key}.json")
     assert store.load(task) is None
 
 
@@ -64,8 +97,13 @@ def test_folders_of_others_are_left_alone(tmp_path, resume):
 
 def test_settings_have_to_agree(tmp_path):
     Store(tmp_path / "out", SETTINGS, resume=False)
-    with pytest.raises(FolderError, match="begun with scale = quick, found full"):
+    with pytest.raises(FolderError, match="begun with --quick, found --full"):
         Store(tmp_path / "out", SETTINGS | {"scale": "full"}, resume=True)
+    with pytest.raises(FolderError, match="begun with --repeats 2, found no --repeats"):
+        Store(tmp_path / "out", SETTINGS | {"repeats": None}, resume=True)
+    (tmp_path / "out" / "reproduce.json").write_text('{"command": "nbo reproduce", "settings": {"scale": "quick"}}')
+    with pytest.raises(FolderError, match="expected the same"):
+        Store(tmp_path / "out", {"scale": "quick", "repeats": None}, resume=True)
 
 
 def test_files_are_replaced_whole(tmp_path, monkeypatch):

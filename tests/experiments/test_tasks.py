@@ -139,7 +139,11 @@ def test_a_run_that_cannot_begin_is_one_that_diverged(monkeypatch):
 
     monkeypatch.setattr(nbo, "minimize", fails)
     found = make_run().execute()
-    assert found["status"] == "diverged" and found["message"] == "no curvature" and found["trace"] == {}
+    assert found["status"] == "diverged" and found["message"] == "no curvature"
+    problem = SMALL.instance(1).problem
+    start = nbo.hypergradient(problem, np.zeros(3)).value
+    assert found["trace"]["measured"] == [pytest.approx(start, abs=1e-9)] and found["trace"]["iteration"] == [0]
+    assert make_run().accepts(found)
 
 
 def test_an_interrupted_run_is_none(monkeypatch):
