@@ -228,9 +228,9 @@ class CaseResult:
 
     @functools.cached_property
     def start(self) -> float:
-        """The median of the metric at the start."""
-        traces = [trace for series in self.series.values() for trace in series.traces]
-        return median([trace.metric[0] for trace in traces])
+        """The median of the metric at the start; NaN where no method has repeats."""
+        starts = [trace.metric[0] for series in self.series.values() for trace in series.traces]
+        return median(starts) if starts else np.nan
 
     def final(self, label: str) -> Array:
         """Return the last metric of every repeat; infinite where it diverged."""

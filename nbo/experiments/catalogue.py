@@ -106,6 +106,7 @@ _LEVELS = (0.1, 0.03, 0.01)
 
 #: Pairs of steps of quick versions.
 _QUICK_PENALTIES = Grid(inner=(2.0**-3, 2.0**-1), ratios=(10**-1.5, 10**-0.5))
+_QUICK_COVTYPE = Grid(inner=(2.0**-3, 2.0**-1), ratios=(1.0, 10.0))
 _QUICK_CLEANING = Grid(inner=(1e-2, 1e-1), ratios=(1e-6, 1e-5))
 
 
@@ -140,7 +141,7 @@ _BASES = (
     (
         _on_data(
             "covtype", "test error", _COVTYPE, _small(_COVTYPE_SAMPLE, 8000, 2000, 4000), COVTYPE_GRID,
-            _QUICK_PENALTIES, 10.0,
+            _QUICK_COVTYPE, 10.0,
         ),
         0.8,
     ),

@@ -11,12 +11,13 @@ import subprocess
 
 import numpy as np
 import pytest
-from experiment_cases import make_case, outcome, result_of
+from experiment_cases import PAIRS, make_case, outcome, result_of
 
-from nbo.experiments import _figures, _report, _tables
+from nbo.experiments import _figures, _report, _results, _tables
 from nbo.experiments._outputs import _saved
+from nbo.experiments._results import CaseResult
 from nbo.experiments.catalogue import EXPERIMENTS, FIGURES
-from nbo.experiments.claims import Evidence, Judgement, Verdict
+from nbo.experiments.claims import Evidence, Fastest, Judgement, SmallestErrors, Verdict
 from nbo.experiments.reproduction import CLAIMS, Reproduction
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -100,6 +101,18 @@ def test_runs_that_stop_at_once_are_reported(tmp_path):
         text = pages(found)[0]
         assert "BAMM diverged in 2 of 2" in text and "| 2 of 2 |" in text
         assert all(table.csv() for table in _tables.tables(found).values())
+
+
+def test_a_case_in_which_every_pair_of_steps_diverged_is_reported(tmp_path):
+    case = make_case(PAIRS, name="averaged")
+    tasks = [task for entry in case.entries for task in _results.search(case, entry, "full")]
+    result = CaseResult(case, "full", 2, {task.key: outcome([1.0, 2.0], status="diverged") for task in tasks})
+    evidence = Evidence({"averaged": result}, {})
+    rules = [Fastest("averaged", "BAMM"), SmallestErrors("averaged", ("BAMM",))]
+    assert [rule.judge(evidence).verdict for rule in rules] == [Verdict.NOT] * 2
+    verdicts = tuple((claim, claim.judge(evidence)) for claim in CLAIMS if claim.experiment == "averaged")
+    text = pages(Reproduction(tmp_path, "full", 2, ("averaged",), {}, {"averaged": result}, {}, verdicts))[0]
+    assert "| BAMM | none | none | none | 2 | 2 |" in text and "neither arrived" in text
 
 
 def test_the_page_needs_no_other_file(found):
