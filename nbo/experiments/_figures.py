@@ -147,13 +147,13 @@ def _line(ax: Axes, label: str, curve: Curve, phase: float) -> None:
 
 def _scaling(panel: Scaling, results: list[CaseResult], ax: Axes) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
+    dims = [result.size.problem.p for result in results]  # type: ignore[attr-defined]
     name = "the paper's rule" if panel.own_floor else f"accurate gap {panel.level:g}"
     for label in results[0].labels:
-        dims, bands = [], []
+        bands = []
         for result in results:
             times = [_arrival(result, label, index, panel) for index in range(len(result.series[label].traces))]
             low, median, high = spread(times)
-            dims.append(result.size.problem.p)  # type: ignore[attr-defined]
             bands.append((median, low, high))
         table = np.array(bands)
         curve = Curve(np.array(dims, float), *table.T)
@@ -167,6 +167,8 @@ def _scaling(panel: Scaling, results: list[CaseResult], ax: Axes) -> list[tuple[
         rows += [(name, label, *(float(part[i]) for part in curve)) for i in range(curve.x.size)]
     ax.set_xscale("log")
     ax.set_yscale("log")
+    ax.set_xticks(dims, labels=[str(p) for p in dims])
+    ax.set_xticks([], minor=True)
     ax.set_xlabel("dimension p")
     ax.set_ylabel("solver time in seconds")
     gap = "gap to the last value" if panel.own_floor else "accurate gap"
