@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import nbo
+from nbo._interrupts import INTERRUPTED
 from nbo.datasets import shown
 from nbo.experiments.command import add_reproduce
 from nbo.theory.command import add_theory
 
 if TYPE_CHECKING:
-    from nbo.progress import ProgressBar
     from nbo.tuning.outputs import ResultFolder
 
-#: Exit statuses beside 0: output that cannot be printed, a mistake of the user, and, as 128 + the signal's number,
-#: Ctrl-C and output that nobody reads.
-UNPRINTED, USER_ERROR, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+#: Exit statuses beside 0 and that after Ctrl-C: output that cannot be printed, a mistake of the user, and, as 128 + the
+#: signal's number, output that nobody reads.
+UNPRINTED, USER_ERROR, PIPE_CLOSED = 1, 2, 141
 
 _NOTHING_WRITTEN = "interrupted; nothing was written"
 
@@ -304,12 +304,13 @@ def _show(report: Any, folder: Path, quiet: bool, status: int) -> int:
 
 def _tuned(dataset: Any, arguments: argparse.Namespace) -> Any:
     from nbo._interrupts import repeated
+    from nbo.progress import ProgressBar, entered
     from nbo.solvers.base import DEFAULT_MAX_ITER
     from nbo.tuning import tune
 
     with repeated(), contextlib.ExitStack() as stack:
         limit = DEFAULT_MAX_ITER if arguments.max_iter is None else arguments.max_iter
-        bar = None if arguments.quiet else _progress(stack, limit)
+        bar = None if arguments.quiet else entered(stack, lambda: ProgressBar(limit, sys.stderr))
         report = tune(
             dataset,
             penalty=arguments.penalty,
@@ -321,16 +322,6 @@ def _tuned(dataset: Any, arguments: argparse.Namespace) -> Any:
         if bar is not None and not report.interrupted:
             bar.finish()
     return report
-
-
-def _progress(stack: contextlib.ExitStack, total: int) -> ProgressBar | None:
-    from nbo.progress import ProgressBar
-
-    try:
-        return stack.enter_context(ProgressBar(total, sys.stderr))
-    except ImportError as error:
-        _complain(error)
-        return None
 
 
 def _bench(arguments: argparse.Namespace) -> int:

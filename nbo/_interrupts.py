@@ -9,6 +9,9 @@ import sys
 import threading
 from collections.abc import Iterator
 
+#: The exit status of a command that Ctrl-C has ended, 128 + the signal's number.
+INTERRUPTED = 130
+
 
 @contextlib.contextmanager
 def held(*, once: bool = False) -> Iterator[None]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from nbo._clock import compilation
 
@@ -219,3 +219,29 @@ def _tqdm() -> Any:
     except ImportError as error:
         raise ImportError('a progress bar needs tqdm: pip install "nbo[progress]"') from error
     return tqdm
+
+
+_Bar = TypeVar("_Bar", bound=contextlib.AbstractContextManager[Any])
+
+
+def entered(stack: contextlib.ExitStack, make: Callable[[], _Bar]) -> _Bar | None:
+    """Enter a progress bar, or tell on the standard error output why there is none.
+
+    Parameters
+    ----------
+    stack : contextlib.ExitStack
+        Where it is left.
+    make : callable
+        Makes it.
+
+    Returns
+    -------
+    context manager or None
+        The bar; None if tqdm is missing.
+    """
+    try:
+        return stack.enter_context(make())
+    except ImportError as error:
+        with contextlib.suppress(OSError, ValueError):
+            print(f"nbo: {error}", file=sys.stderr, flush=True)
+        return None

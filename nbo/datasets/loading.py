@@ -169,9 +169,25 @@ def _corruption(value: Any, entry: Entry) -> float:
 # --- from files to parts ------------------------------------------------------------------------------------
 
 
+def fetch_command(name: str) -> str:
+    """Return the command that fetches the files of a set.
+
+    Parameters
+    ----------
+    name : str
+        The set.
+
+    Returns
+    -------
+    str
+        To be run in a clone of the repository.
+    """
+    return f"python data_scripts/fetch_{name}.py"
+
+
 def _read(name: str, entry: Entry, home: Path) -> tuple[Origin, Parts]:
     """Read the files of a set, which are copied from the mirror first if need be."""
-    origin, mirror, command = _store.origin_in(home, entry), _store.mirror(), f"python data_scripts/fetch_{name}.py"
+    origin, mirror, command = _store.origin_in(home, entry), _store.mirror(), fetch_command(name)
     if origin is None and mirror is None:
         raise FileNotFoundError(
             f"the data set {name!r} is not in the data home {home}; fetch it by `{command}` (from a clone of the "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from nbo.benchmarks.iterations import Case, microseconds
 from nbo.benchmarks.minibatch import SHAPE, random_data
+from nbo.benchmarks.timing import side_by_side
 from nbo.problems import BinaryLogistic
 from nbo.theory._outputs import columns
 
@@ -90,17 +90,11 @@ def _jax_microseconds(data: tuple[Array, ...]) -> tuple[float, float]:
             state = single(state, lower, upper)
         return state
 
-    return _percentile(lambda: jax.block_until_ready(loop(start)), _ITERATIONS), _percentile(
-        lambda: jax.block_until_ready(calls(start)), few.shape[1]
+    times = side_by_side(
+        {
+            "whole loop": lambda: jax.block_until_ready(loop(start)),
+            "call by call": lambda: jax.block_until_ready(calls(start)),
+        },
+        _STRETCHES,
     )
-
-
-def _percentile(stretch: Any, iterations: int) -> float:
-    """Return the microseconds of an iteration, the 10th percentile over stretches after one that compiles."""
-    stretch()
-    times = []
-    for _ in range(_STRETCHES):
-        began = time.perf_counter()
-        stretch()
-        times.append(time.perf_counter() - began)
-    return 1e6 * float(np.percentile(times, 10)) / iterations
+    return 1e3 * times["whole loop"] / _ITERATIONS, 1e3 * times["call by call"] / few.shape[1]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nbo.experiments._results import CaseResult, Curve, spread
-from nbo.experiments.configuration import Axis, Backends, Curves, FigureLayout, Scaling
+from nbo.experiments.configuration import Axis, Backends, Curves, FigureLayout, Panel, Scaling
 from nbo.oracles import OracleCounts
 from nbo.plotting import costs, off_screen_figure
 from nbo.theory.complexity import ComplexityRow, ComplexityStudy
@@ -93,12 +93,9 @@ def draw(layout: FigureLayout, found: Reproduction) -> Drawn | None:
     return Drawn(figure, ("panel", "series", "x", "median", "low", "high"), rows)
 
 
-def _has_results(panel: Any, found: Reproduction) -> bool:
-    if isinstance(panel, Curves):
-        return panel.case in found.cases
-    if isinstance(panel, Scaling):
-        return sum(name in found.cases for name in panel.cases) > 1
-    return ("backends" if isinstance(panel, Backends) else "table1") in found.studies
+def _has_results(panel: Panel, found: Reproduction) -> bool:
+    finished = sum(name in found.cases or name in found.studies for name in panel.shows)
+    return finished > 1 if isinstance(panel, Scaling) else finished > 0  # a line over one dimension is none
 
 
 def _curves(panel: Curves, result: CaseResult, ax: Axes) -> list[tuple[Any, ...]]:
@@ -119,17 +116,14 @@ def _curves(panel: Curves, result: CaseResult, ax: Axes) -> list[tuple[Any, ...]
 
 def _limit(ax: Axes, axis: Axis, result: CaseResult) -> None:
     """Choose the scale of the horizontal axis and its ends."""
-    ends = [getattr(t, axis)[-1] for s in result.series.values() for t in s.traces if t.metric.size > 1]
-    looks = [getattr(t, axis)[1] for s in result.series.values() for t in s.traces if t.metric.size > 1]
-    if not ends or axis == "iteration":
-        ax.set_xlim(left=0)
+    ax.set_xlim(left=0)
+    runs = [getattr(t, axis) for s in result.series.values() for t in s.traces if t.metric.size > 1]
+    if not runs or axis == "iteration":
         return
     if result.case.metric == "test error":  # these come down in a small part of the budget
         ax.set_xscale("log")
-        ax.set_xlim(left=min(looks))
-    else:
-        ax.set_xlim(left=0)
-    ax.set_xlim(right=float(np.percentile(ends, 60)))  # slow methods show that they are
+        ax.set_xlim(left=min(run[1] for run in runs))
+    ax.set_xlim(right=float(np.percentile([run[-1] for run in runs], 60)))  # slow methods show that they are
 
 
 def _line(ax: Axes, label: str, curve: Curve, phase: float) -> None:

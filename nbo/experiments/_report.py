@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbo.experiments._results import BAND, CONFIDENCE, CaseResult
 from nbo.experiments._tables import Formatted, arrivals, escaped, finals, in_markdown, ratio_in_words, steps
 from nbo.experiments.catalogue import EXPERIMENTS
-from nbo.experiments.claims import Claim, Judgement
-from nbo.experiments.configuration import Backends, Curves, Experiment, FigureLayout, Panel, Scaling
+from nbo.experiments.claims import Claim, Judgement, tally
+from nbo.experiments.configuration import Experiment, FigureLayout
 
 if TYPE_CHECKING:
     from nbo.experiments.reproduction import Reproduction
@@ -62,7 +61,7 @@ def markdown(found: Reproduction, figures: Sequence[FigureLayout], facts: Mappin
     """
     lines = ["# The experiments of the NBO paper, reproduced", ""]
     lines += [_QUICK, ""] if found.scale == "quick" else []
-    lines += ["## Verdicts", "", _tally(found.verdicts), ""]
+    lines += ["## Verdicts", "", f"Claims: {len(found.verdicts)}; {tally(found.verdicts)}.", ""]
     lines += in_markdown(
         ("Section", "Claim", "Measured", "Verdict"),
         [(c.section, c.text, j.measured, Formatted(f"**{j.verdict}**")) for c, j in found.verdicts],
@@ -73,11 +72,6 @@ def markdown(found: Reproduction, figures: Sequence[FigureLayout], facts: Mappin
         lines += _experiment(EXPERIMENTS[name], found, [f for f in figures if f.name not in shown], shown)
     lines += ["## Machine and versions", "", *in_markdown(("What", "Which"), list(facts.items()))]
     return "\n".join(lines) + "\n"
-
-
-def _tally(verdicts: Sequence[tuple[Claim, Judgement]]) -> str:
-    tally = Counter(judgement.verdict for _, judgement in verdicts)
-    return f"Claims: {len(verdicts)}; {', '.join(f'{count} {verdict}' for verdict, count in tally.items())}."
 
 
 def _omissions(omitted: Mapping[str, str]) -> list[str]:
@@ -91,7 +85,7 @@ def _experiment(
     lines = [f"## {experiment.title}{quick}", ""]
     names = {case.name for case in experiment.cases} | {study.name for study in experiment.studies}
     for figure in figures:
-        if names & _cases_of(figure):
+        if any(names & set(panel.shows) for panel in figure.panels):
             shown.add(figure.name)
             caption = escaped(figure.caption)
             lines += [f"![{caption}](figures/{figure.name}.png)", "", f"*{escaped(figure.paper)}.* {caption}", ""]
@@ -103,22 +97,6 @@ def _experiment(
         if study.name in found.studies:
             lines += ["```", found.studies[study.name]["text"], "```", ""]
     return lines
-
-
-def _cases_of(figure: FigureLayout) -> set[str]:
-    """Return the names of the cases and studies that a figure shows."""
-    names: set[str] = set()
-    for panel in figure.panels:
-        names |= set(_shown_in(panel))
-    return names
-
-
-def _shown_in(panel: Panel) -> tuple[str, ...]:
-    if isinstance(panel, Scaling):
-        return panel.cases
-    if isinstance(panel, Curves):
-        return (panel.case,)
-    return ("backends",) if isinstance(panel, Backends) else ("table1",)
 
 
 def _claims(verdicts: Sequence[tuple[Claim, Judgement]]) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,23 @@ class Judgement(NamedTuple):
 
     verdict: Verdict
     measured: str
+
+
+def tally(verdicts: Sequence[tuple[Claim, Judgement]]) -> str:
+    """Return how many claims have which verdict.
+
+    Parameters
+    ----------
+    verdicts : sequence of (Claim, Judgement)
+        The claims.
+
+    Returns
+    -------
+    str
+        Such as ``"3 reproduced, 1 partly"``.
+    """
+    counts = Counter(judgement.verdict for _, judgement in verdicts)
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 
 class Evidence(NamedTuple):

@@ -11,15 +11,10 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nbo._interrupts import INTERRUPTED
 from nbo.datasets import shown
-
-if TYPE_CHECKING:
-    from nbo.progress import TimeLeft
-
-#: The exit status after Ctrl-C.
-INTERRUPTED = 130
 
 _DESCRIPTION = (
     "Run the experiments of the NBO paper, and write every figure, the tables and a report with a verdict on each "
@@ -58,6 +53,7 @@ def add_reproduce(commands: Any) -> None:
 
 def _reproduce(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     from nbo.experiments import EXPERIMENTS
+    from nbo.experiments.reproduction import default_folder
 
     if not arguments.names:
         if arguments.full or arguments.resume or arguments.out:
@@ -68,7 +64,7 @@ def _reproduce(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -
     if unknown:
         parser.error(f"there is no experiment {shown(unknown[0])!r}; choose from all, {', '.join(EXPERIMENTS)}")
     scale = "full" if arguments.full else "quick"
-    folder = arguments.out or Path(f"nbo-reproduce-{scale}")
+    folder = arguments.out or default_folder(scale)  # type: ignore[arg-type]
     try:
         with _ended_like_interrupted():
             found = _done(arguments, scale, folder)
@@ -110,6 +106,7 @@ def _list(experiments: Any) -> None:
 
 def _done(arguments: argparse.Namespace, scale: Any, folder: Path) -> Any:
     from nbo.experiments import reproduce
+    from nbo.progress import TimeLeft, entered
 
     with contextlib.ExitStack() as stack:
         return reproduce(
@@ -120,15 +117,5 @@ def _done(arguments: argparse.Namespace, scale: Any, folder: Path) -> Any:
             out=folder,
             jobs=arguments.jobs,
             resume=arguments.resume,
-            progress=_progress(stack),
+            progress=entered(stack, TimeLeft),
         )
-
-
-def _progress(stack: contextlib.ExitStack) -> TimeLeft | None:
-    from nbo.progress import TimeLeft
-
-    try:
-        return stack.enter_context(TimeLeft())
-    except ImportError as error:
-        print(f"nbo: {error}", file=sys.stderr)
-        return None

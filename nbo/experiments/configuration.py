@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from nbo.experiments.problems import Problem
 from nbo.experiments.steps import Grid
@@ -177,6 +177,11 @@ class Curves:
     title: str = ""
     own_floor: bool = False
 
+    @property
+    def shows(self) -> tuple[str, ...]:
+        """Names of the cases or studies in it."""
+        return (self.case,)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scaling:
@@ -196,15 +201,24 @@ class Scaling:
     own_floor: bool
     level: float
 
+    @property
+    def shows(self) -> tuple[str, ...]:
+        """Names of the cases or studies in it."""
+        return self.cases
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Costs:
     """A panel with the costs of Table 1 over the condition number."""
 
+    shows: ClassVar[tuple[str, ...]] = ("table1",)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Backends:
     """A panel with the time of an iteration by backend."""
+
+    shows: ClassVar[tuple[str, ...]] = ("backends",)
 
 
 Panel = Curves | Scaling | Costs | Backends

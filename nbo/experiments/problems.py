@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -139,10 +140,23 @@ class _OnData(Problem):
     n_test: int | None = None
     dtype: str = "float64"
 
-    def _load(self, **settings: Any) -> Any:
-        return load(
-            self.dataset, n_train=self.n_train, n_val=self.n_val, n_test=self.n_test, dtype=self.dtype, **settings
+    model: ClassVar[Callable[..., BilevelProblem]]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `nbo.datasets.load` is given besides the rows of each part and the type."""
+        return {}
+
+    def instance(self, seed: int) -> Instance:
+        """Load the data; see `Problem.instance`."""
+        data = load(
+            self.dataset, n_train=self.n_train, n_val=self.n_val, n_test=self.n_test, dtype=self.dtype, **self.settings
         )
+        return Instance(type(self).model(data.A, data.b, data.A_val, data.b_val), data.A_test, data.b_test)
+
+    def start(self, problem: BilevelProblem, seed: int) -> tuple[Array, Array]:
+        """Return x = -2 and y = 0; see `Problem.start`."""
+        return constant_start(problem)
 
     @property
     def title(self) -> str:
@@ -201,10 +215,7 @@ class FeaturePenalties(_OnData):
         Of the data.
     """
 
-    def instance(self, seed: int) -> Instance:
-        """Load the data; see `Problem.instance`."""
-        data = self._load()
-        return Instance(BinaryLogistic(data.A, data.b, data.A_val, data.b_val), data.A_test, data.b_test)
+    model: ClassVar = BinaryLogistic
 
     def start(self, problem: BilevelProblem, seed: int) -> tuple[Array, Array]:
         """Return the benchmark's random start; see `Problem.start`."""
@@ -225,14 +236,7 @@ class ClassPenalties(_OnData):
         Of the data.
     """
 
-    def instance(self, seed: int) -> Instance:
-        """Load the data; see `Problem.instance`."""
-        data = self._load()
-        return Instance(MultinomialLogistic(data.A, data.b, data.A_val, data.b_val), data.A_test, data.b_test)
-
-    def start(self, problem: BilevelProblem, seed: int) -> tuple[Array, Array]:
-        """Return x = -2 and y = 0; see `Problem.start`."""
-        return constant_start(problem)
+    model: ClassVar = MultinomialLogistic
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -251,16 +255,13 @@ class Cleaning(_OnData):
         The probability with which a label was drawn anew, p' in the paper.
     """
 
+    model: ClassVar = HyperCleaning
     corruption: float = 0.5
 
-    def instance(self, seed: int) -> Instance:
-        """Load and corrupt the data; see `Problem.instance`."""
-        data = self._load(corruption=self.corruption)
-        return Instance(HyperCleaning(data.A, data.b, data.A_val, data.b_val), data.A_test, data.b_test)
-
-    def start(self, problem: BilevelProblem, seed: int) -> tuple[Array, Array]:
-        """Return x = -2 and y = 0; see `Problem.start`."""
-        return constant_start(problem)
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The corruption."""
+        return {"corruption": self.corruption}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +16,7 @@ from nbo.experiments._results import CaseResult
 from nbo.experiments._store import Store
 from nbo.experiments._tasks import Task
 from nbo.experiments.catalogue import CLAIMS, EXPERIMENTS
-from nbo.experiments.claims import Claim, Evidence, Judgement
+from nbo.experiments.claims import Claim, Evidence, Judgement, tally
 from nbo.experiments.configuration import Case, Experiment, Scale
 
 #: Called with the finished and the expected seconds of all tasks, and with what ended last.
@@ -62,9 +61,25 @@ class Reproduction(NamedTuple):
     def __str__(self) -> str:
         width = max((len(claim.name) for claim, _ in self.verdicts), default=0)
         lines = [f"{claim.name:<{width}}  {judgement.verdict}" for claim, judgement in self.verdicts]
-        tally = Counter(judgement.verdict for _, judgement in self.verdicts)
-        lines.append(", ".join(f"{count} {verdict}" for verdict, count in tally.items()))
-        return "\n".join([*lines, *(f"left out: {name}: {why}" for name, why in self.omitted.items())])
+        return "\n".join(
+            [*lines, tally(self.verdicts), *(f"left out: {name}: {why}" for name, why in self.omitted.items())]
+        )
+
+
+def default_folder(scale: Scale) -> Path:
+    """Return the folder of results where none is named.
+
+    Parameters
+    ----------
+    scale : {"quick", "full"}
+        The scale.
+
+    Returns
+    -------
+    Path
+        In the current folder.
+    """
+    return Path(f"nbo-reproduce-{scale}")
 
 
 def reproduce(
@@ -129,7 +144,7 @@ def reproduce(
     strict = "all" not in names
     available, omitted = _available(chosen, scale, None if data is None else Path(data), strict)
     settings = {"scale": scale, "repeats": repeats}
-    store = Store(Path(out or f"nbo-reproduce-{scale}"), settings, resume=flag("resume", resume))
+    store = Store(Path(out or default_folder(scale)), settings, resume=flag("resume", resume))
     began = time.monotonic()
     _do(available, scale, repeats, store, jobs, progress)
     found = collect(store, scale, repeats, omitted)
@@ -180,6 +195,7 @@ def _require_data(dataset: str, folder: Path | None) -> None:
     """Raise if the files of a data set are nowhere; copy them from a folder, or from the mirror, if they are there."""
     from nbo.datasets import _store, load
     from nbo.datasets._registry import ENTRIES
+    from nbo.datasets.loading import fetch_command
 
     if not dataset or ENTRIES[dataset].built_in:
         return
@@ -190,7 +206,7 @@ def _require_data(dataset: str, folder: Path | None) -> None:
         try:
             _store.fill_from(folder, home, ENTRIES[dataset])
         except FileNotFoundError as error:
-            raise FileNotFoundError(f"{error}; python data_scripts/fetch_{dataset}.py fetches it") from error
+            raise FileNotFoundError(f"{error}; {fetch_command(dataset)} fetches it") from error
     else:
         load(dataset, n_train=100, n_val=100)  # from the mirror, or it says how to get them
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from nbo._interrupts import INTERRUPTED
 from nbo.datasets import shown
 
 if TYPE_CHECKING:
-    from nbo.progress import ProgressBar
     from nbo.theory.complexity import ComplexityStudy
 
 #: Condition numbers of the full and of the quick version of Table 1.
@@ -21,9 +21,6 @@ KAPPAS, QUICK_KAPPAS = (4, 8, 16, 32), (4, 8, 16)
 
 #: The exit status of a run that is not certified.
 NOT_CERTIFIED = 3
-
-#: That of a run that Ctrl-C has ended.
-INTERRUPTED = 130
 
 
 def add_theory(commands: Any) -> None:
@@ -107,6 +104,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def _table1(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    from nbo.progress import ProgressBar, entered
     from nbo.theory.complexity import complexity_study
 
     _require_free(parser, arguments, "out", "plot")
@@ -114,7 +112,7 @@ def _table1(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> i
         parser.error(f"--plot: found {shown(arguments.plot)}, the file of --out; expected another one")
     figure = None if arguments.plot is None else _figure(parser, arguments.plot)
     with contextlib.ExitStack() as stack:
-        bar = _progress(stack)
+        bar = entered(stack, lambda: ProgressBar(None, sys.stderr))
         study = complexity_study(kappas=QUICK_KAPPAS if arguments.quick else KAPPAS, progress=bar)
         if bar is not None and not study.interrupted:
             bar.finish()
@@ -219,13 +217,3 @@ def _one_line(parser: argparse.ArgumentParser, option: str) -> Iterator[None]:
 def _fail(parser: argparse.ArgumentParser, option: str, error: Exception) -> NoReturn:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     parser.error(f"{option}: {text.removeprefix('path: ')}")
-
-
-def _progress(stack: contextlib.ExitStack) -> ProgressBar | None:
-    from nbo.progress import ProgressBar
-
-    try:
-        return stack.enter_context(ProgressBar(None, sys.stderr))
-    except ImportError as error:
-        print(f"nbo: {error}", file=sys.stderr)
-        return None

@@ -81,6 +81,8 @@ def test_resuming_where_nothing_is_begins(tmp_path):
     Store(tmp_path / "new", SETTINGS, resume=True)
     (tmp_path / "empty").mkdir()
     Store(tmp_path / "empty", SETTINGS, resume=False)
+    for name in ("new", "empty"):
+        assert sorted(os.listdir(tmp_path / name)) == ["reproduce.json", "runs"]
 
 
 @pytest.mark.parametrize("resume", [True, False])
