@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from nbo.initialization import Initializer
     from nbo.result import BilevelResult
 
-#: What ``method="auto"`` stands for.
-AUTO = "nbo-cg"
-
 
 @dataclasses.dataclass(frozen=True)
 class MethodInfo:
@@ -103,17 +100,12 @@ def methods() -> dict[str, MethodInfo]:
     >>> nbo.methods()["nbo-gd"].cost
     '1 upper_grad, 1 lower_grad_y, 2*T+1 lower_hvp, 1 lower_jvp'
     """
-    found = {name: _describe(name, solver, solver.description) for name, solver in REGISTRY.items()}
-    auto = REGISTRY[AUTO]
-    return {
-        **found,
-        "auto": _describe("auto", auto, f"the default: {AUTO}, with the adaptive step unless one is given"),
-    }
+    return {name: _describe(name, solver) for name, solver in REGISTRY.items()}
 
 
-def _describe(name: str, solver: type[Solver], description: str) -> MethodInfo:
+def _describe(name: str, solver: type[Solver]) -> MethodInfo:
     options = {f.name: f.default for f in dataclasses.fields(solver)}
-    return MethodInfo(name, description, options, solver)
+    return MethodInfo(name, solver.description, options, solver)
 
 
 def minimize(
@@ -245,10 +237,8 @@ def _solver(method: Any, options: Any) -> Solver:
 def _lookup(method: Any) -> type[Solver]:
     if not isinstance(method, str):
         raise TypeError(f"method: found {type(method).__name__}; expected a name of nbo.methods() or a solver object")
-    if method == "auto":
-        return REGISTRY[AUTO]
     if method not in REGISTRY:
-        near = difflib.get_close_matches(method.lower().replace("_", "-"), [*REGISTRY, "auto"], n=1, cutoff=0.4)
+        near = difflib.get_close_matches(method.lower().replace("_", "-"), REGISTRY, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"method: found {method!r}; {hint}expected one of {', '.join(REGISTRY)}, auto")
+        raise ValueError(f"method: found {method!r}; {hint}expected one of {', '.join(REGISTRY)}")
     return REGISTRY[method]

@@ -194,7 +194,7 @@ class ConjugateGradient(LinearSolver):
     def solve(self, hvp: Product, rhs: Array) -> LinearSolution:
         """Take up to `n_steps` CG steps on every row; see `LinearSolver.solve`."""
         x, r, p = np.zeros_like(rhs), rhs.copy(), rhs.copy()
-        squares = _dots(r, r)
+        squares = row_dots(r, r)
         starts, limits = squares.copy(), (self.tol * self.tol) * squares
         active = np.flatnonzero(squares > limits)
         used = 0
@@ -204,21 +204,33 @@ class ConjugateGradient(LinearSolver):
             directions = np.ascontiguousarray(p[active])
             products = hvp(directions)
             used += active.size
-            curvature = _dots(directions, products)
+            curvature = row_dots(directions, products)
             _require_curvature(curvature, squares[active], starts[active], rhs.dtype)
             # at the rounding floor a search direction may lose its curvature: it ends its row
             active, directions, products, curvature = _keep(curvature > 0, active, directions, products, curvature)
             step = (squares[active] / curvature)[:, None].astype(rhs.dtype)
             x[active] += step * directions
             r[active] -= step * products
-            new = _dots(r[active], r[active])
+            new = row_dots(r[active], r[active])
             p[active] = r[active] + (new / squares[active])[:, None].astype(rhs.dtype) * directions
             squares[active] = new
             active = active[new > limits[active]]
         return LinearSolution(x, np.sqrt(squares), used)
 
 
-def _dots(a: Array, b: Array) -> Array:
+def row_dots(a: Array, b: Array) -> Array:
+    """Return the inner products of rows, in double precision.
+
+    Parameters
+    ----------
+    a, b : ndarray
+        (k, n).
+
+    Returns
+    -------
+    ndarray
+        (k,).
+    """
     return np.einsum("ij,ij->i", a, b, dtype=np.float64)
 
 

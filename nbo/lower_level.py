@@ -11,10 +11,11 @@ import numpy.typing as npt
 from nbo._display import Printed
 from nbo._validation import real
 from nbo._vectors import norm
+from nbo.certificate import Certificate, error_bound
+from nbo.inexact_newton import LowerPoint, at_rounding, lower_point, newton_step
 from nbo.linear_solvers import Cholesky, ConjugateGradient, LinearSolver
-from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts, finite_or_named
-from nbo.problem import BilevelProblem, LowerModel, provides
-from nbo.theory.constants import NoConstantsError, constants_of
+from nbo.oracles import CountedProblem, OracleCounts, finite_or_named
+from nbo.problem import BilevelProblem
 
 Array = npt.NDArray[Any]
 
@@ -97,30 +98,15 @@ class Hypergradient(Printed):
     counts: OracleCounts
 
 
-class _Point(NamedTuple):
-    """A lower-level iterate with its model and gradient."""
-
-    y: Array
-    model: LowerModel
-    grad: Array
-    norm: float
-
-
 class _Newton(NamedTuple):
     """Where Newton's method ended: the point, the iterations done, and why it did not go on."""
 
-    point: _Point
+    point: LowerPoint
     steps: int
     why: str
 
 
-def _at_rounding(dtype: np.dtype[Any]) -> str:
-    other = ", or data in float64" if dtype == np.float32 else ""
-    return f"rounding in {dtype} allows no more progress: give a larger tol{other}"
-
-
 _AT_LIMIT = "the limit of iterations was reached: start from y0 = the y of this solution, or see nbo.check_problem"
-_NO_DESCENT = "g does not fall along the Newton direction, as if oracles did not fit together: see nbo.check_problem"
 
 
 def solve_lower_level(
@@ -128,8 +114,8 @@ def solve_lower_level(
 ) -> LowerSolution:
     """Solve min_y g(x, y) by a globalised Newton method, from any start.
 
-    Newton directions by Cholesky (n up to 300) or conjugate gradients, and a backtracking line search
-    on g that recognises the rounding floor and then goes on by the size of the gradient.
+    Newton directions by Cholesky (n up to 300) or conjugate gradients; full steps while they shorten the gradient, else
+    a backtracking line search on g that recognises the rounding floor, see `nbo.inexact_newton.newton_step`.
 
     Parameters
     ----------
@@ -219,11 +205,12 @@ def _hypergradient(view: CountedProblem, x: Array, start: _Newton, limit: float)
     before = grad_1 - point.model.jvp(u)
     refined, u, grad, residual, moved = _refine(view, x, point, u, before)
     rounding = 10 * float(np.finfo(view.dtype).eps) * norm(grad)
-    error, kind = _error(view.problem, x, refined.norm, residual, max(moved, rounding))
+    bound = error_bound(view.problem, x, refined.norm, residual)
+    error, kind = bound or Certificate(max(moved, rounding), "estimate")
     success = max(refined.norm, residual) <= limit
     message = f"lower_grad_norm = {refined.norm:.3g} and adjoint_residual = {residual:.3g} against tol = {limit:g}"
     if not success:
-        message = f"{message}; {start.why or _at_rounding(view.dtype)}"
+        message = f"{message}; {start.why or at_rounding(view.dtype)}"
     return Hypergradient(
         grad=grad,
         value=view.upper_value(x, refined.y),
@@ -240,15 +227,15 @@ def _hypergradient(view: CountedProblem, x: Array, start: _Newton, limit: float)
 
 
 def _refine(
-    view: CountedProblem, x: Array, point: _Point, u: Array, before: Array
-) -> tuple[_Point, Array, Array, float, float]:
+    view: CountedProblem, x: Array, point: LowerPoint, u: Array, before: Array
+) -> tuple[LowerPoint, Array, Array, float, float]:
     """Take one Newton step on y, then one on u at the new y, and keep what helps.
 
     Returns the point, u, the hypergradient, the adjoint residual and how far the refinement moves the
     hypergradient, whether or not it is kept.
     """
     solver = _linear_solver(view.dim_y, 1e-6)
-    trial = _at(view, x, point.y - solver.solve(point.model.hvp, point.grad[None]).solution[0])
+    trial = lower_point(view, x, point.y - solver.solve(point.model.hvp, point.grad[None]).solution[0])
     if trial.norm < point.norm:
         point = trial
     grad_1, grad_2 = view.upper_grad(x, point.y)
@@ -262,21 +249,6 @@ def _refine(
     return point, u, grad_1 - point.model.jvp(u), norm(residual), moved
 
 
-def _error(
-    problem: BilevelProblem, x: Array, lower_grad_norm: float, residual: float, moved: float
-) -> tuple[float, str]:
-    if not provides(problem, "constants"):
-        return moved, "estimate"
-    try:
-        constants = constants_of(problem, (x, x))
-    except NoConstantsError:
-        return moved, "estimate"
-    error = constants.hypergradient_error(lower_grad_norm, residual)
-    # constants hold in the tube |y - y*| <= mu/(2 L_g2), which the gradient certifies
-    inside = 2 * constants.L_g2 * lower_grad_norm <= constants.mu**2
-    return error, constants.kind if inside else "estimate"
-
-
 def _start(view: CountedProblem, x: Array, y0: Any, tol: float | None) -> tuple[_Newton, float]:
     """Solve the lower level; return the solution and the tolerance."""
     y = view.lower_start("y0", y0)
@@ -286,45 +258,17 @@ def _start(view: CountedProblem, x: Array, y0: Any, tol: float | None) -> tuple[
 
 def _newton(view: CountedProblem, x: Array, y: Array, tol: float) -> _Newton:
     """Minimise g(x, .) by Newton's method with a line search."""
-    point = _at(view, x, y)
+    point = lower_point(view, x, y)
     for k in range(MAX_NEWTON):
         if point.norm <= tol:
             return _Newton(point, k, "")
         solver = _linear_solver(view.dim_y, min(0.1, point.norm))
         direction = solver.solve(point.model.hvp, point.grad[None]).solution[0]
-        following = _line_search(view, x, point, direction)
+        following = newton_step(view, x, point, direction)
         if isinstance(following, str):
             return _Newton(point, k, following)
         point = following
     return _Newton(point, MAX_NEWTON, _AT_LIMIT)
-
-
-def _line_search(view: CountedProblem, x: Array, point: _Point, direction: Array) -> _Point | str:
-    """Return an improved point along -direction, or why there is none."""
-    slope = float(np.vdot(point.grad, direction))
-    if slope <= 0:
-        return _NO_DESCENT
-    value = point.model.value()
-    floor = 1e2 * np.finfo(view.dtype).eps * max(abs(value), 1e-300)
-    step = 1.0
-    for _ in range(40):
-        y = point.y - point.y.dtype.type(step) * direction
-        if slope * step <= floor:  # values can no longer tell: let the gradient decide
-            trial = _at(view, x, y)
-            return trial if trial.norm < point.norm else _at_rounding(view.dtype)
-        try:
-            if view.lower_model(x, y).value() <= value - 1e-4 * step * slope:
-                return _at(view, x, y)
-        except NonFiniteOracleError:
-            pass
-        step /= 2
-    return _NO_DESCENT
-
-
-def _at(view: CountedProblem, x: Array, y: Array) -> _Point:
-    model = view.lower_model(x, y)
-    grad = model.grad_y()
-    return _Point(y, model, grad, norm(grad))
 
 
 def _linear_solver(dim_y: int, tol: float) -> LinearSolver:

@@ -41,6 +41,10 @@ class BilevelResult(OptimizeResult):
         One row an evaluation.
     hypergrad_norm, lower_grad_norm, adjoint_residual : float
         What the convergence test last saw.
+    hypergrad_error : float
+        How far `jac` is from grad Phi where it was computed; NaN where a method does not tell.
+    hypergrad_error_kind : str
+        ``"bound"``, by the problem's constants, ``"estimate"``, or ``"unknown"``.
     seconds, compile_seconds : float
         Solver time, and time spent compiling apart from it.
     method : str
@@ -98,7 +102,19 @@ class BilevelResult(OptimizeResult):
         write(path, checkpoint())
 
     def __repr__(self) -> str:
-        shown = ["message", "status", "method", "nit", "fun", "hypergrad_norm", "x", "seconds", "counts", "history"]
+        shown = [
+            "message",
+            "status",
+            "method",
+            "nit",
+            "fun",
+            "hypergrad_norm",
+            "hypergrad_error",
+            "x",
+            "seconds",
+            "counts",
+            "history",
+        ]
         if self.get("chosen"):
             shown.insert(-1, "chosen")
         return lines({name: self[name] for name in shown if name in self})

@@ -450,7 +450,7 @@ class AdaptiveStep(UpperStep):
             past = dataclasses.replace(past, pairs=pairs, unit=max(float(np.abs(moved).max()), self.TINY * past.unit))
         else:
             past = dataclasses.replace(past, unit=past.unit or max(1.0, 0.1 * float(np.abs(x).max())) / self.GROWTH)
-        direction = self._direction(past, x, step.d_x, project)
+        direction = quasi_newton_direction(x, step.d_x, past.pairs, self.GROWTH * past.unit, project)
         new = project(x - direction)
         anchor = Anchor(x, step.y, step.u, step.d_x, direction)
         past = dataclasses.replace(
@@ -465,24 +465,44 @@ class AdaptiveStep(UpperStep):
         )
         return Move(new, step.y, step.u, {**step.memory, "upper": past}, shown=anchor.iterate)
 
-    def _direction(self, past: Progress, x: Array, d_x: Array, project: FeasibleSet) -> Array:
-        """Return the direction of the next move, no longer than has been safe."""
-        free = project.free(x, d_x)
-        found = None if free is None else lbfgs_direction(d_x, past.pairs, free)
-        limit = self.GROWTH * past.unit
-        if found is not None and float(d_x @ (x - project(x - found))) > 0:
-            return found * min(1.0, limit / max(float(np.abs(found).max()), 1e-300))
-        moving = d_x if free is None else np.where(free, d_x, 0.0)
-        largest = float(np.abs(moving).max())
-        if largest == 0:
-            return moving
-        alpha = limit / largest
-        for s, r in past.pairs[-1:]:
-            if float(s @ r) > 0:
-                # on a curved set d_x is long where the moves are short, so that their size is no limit for it
-                inverse_curvature = float(s @ s) / float(s @ r)
-                alpha = inverse_curvature if free is None else min(alpha, inverse_curvature)
-        return d_x * alpha
+
+def quasi_newton_direction(x: Array, d_x: Array, pairs: Pairs, limit: float, project: FeasibleSet) -> Array:
+    """Return the direction of a move of x, of which no entry is larger than a limit where values have to tell.
+
+    That of limited-memory BFGS in the coordinates that no bound holds; d_x where no pair has curvature, or where the
+    move would promise no decrease.
+
+    Parameters
+    ----------
+    x, d_x : ndarray
+        The point and the hypergradient, (m,) each.
+    pairs : tuple
+        Changes of x and d_x, from `nbo.quasi_newton.add_pair`.
+    limit : float
+        Of the largest entry.
+    project : FeasibleSet
+        The feasible set of x.
+
+    Returns
+    -------
+    ndarray
+        (m,); the move goes to project(x - direction).
+    """
+    free = project.free(x, d_x)
+    found = None if free is None else lbfgs_direction(d_x, pairs, free)
+    if found is not None and float(d_x @ (x - project(x - found))) > 0:
+        return found * min(1.0, limit / max(float(np.abs(found).max()), 1e-300))
+    moving = d_x if free is None else np.where(free, d_x, 0.0)
+    largest = float(np.abs(moving).max())
+    if largest == 0:
+        return moving
+    alpha = limit / largest
+    for s, r in pairs[-1:]:
+        if float(s @ r) > 0:
+            # on a curved set d_x is long where the moves are short, so that their size is no limit for it
+            inverse_curvature = float(s @ s) / float(s @ r)
+            alpha = inverse_curvature if free is None else min(alpha, inverse_curvature)
+    return d_x * alpha
 
 
 def _eps(view: CountedProblem) -> float:

@@ -24,6 +24,7 @@ EARLY = {
     **dict.fromkeys(("nbo-cg", "nbo-lanczos", "nbo-block-cg", "amigo-cg", "aid-bio", "lancbio"), ("lower_hvp",)),
     "hoag": ("lower_hvp", "lower_value", "lower_grad_y"),
     "shine": ("lower_value", "lower_grad_y"),
+    "auto": ("upper_grad", "lower_value", "lower_grad_y", "lower_hvp", "lower_jvp"),
 }
 #: Methods whose number of products with H is drawn.
 DRAWN = [name for name in STOCHASTIC if "truncation" in nbo.methods()[name].options]

@@ -96,8 +96,14 @@ def test_the_tolerance_that_is_left_out_is_within_reach(dtype):
 
 def test_oracles_that_do_not_fit_together_are_not_called_rounding():
     class Wrong(nbo.problems.NonQuadratic):
+        calls = 0
+
         def lower_value(self, x, y):
-            return -super().lower_value(x, y)
+            self.calls += 1
+            return float(self.calls)
+
+        def lower_hvp(self, x, y, v):
+            return 0.1 * super().lower_hvp(x, y, v)  # so that full steps are too long, and values have to decide
 
     problem = Wrong(np.ones((3, 2)), np.ones(3), np.zeros(2), mu=0.1, L=1)
     for function in (nbo.hypergradient, nbo.solve_lower_level):

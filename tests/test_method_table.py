@@ -35,7 +35,7 @@ def cells(text):
 def test_the_table_of_methods_is_complete_and_true(method_table):
     head, *rows = cells(method_table.table())
     assert head == list(method_table.COLUMNS)
-    assert [row[0] for row in rows] == [name for name in nbo.methods() if name != "auto"]
+    assert [row[0] for row in rows] == list(nbo.methods())
     for name, kind, oracles, upper, inner, memory, cost, source in rows:
         info = nbo.methods()[name]
         noted = f"{info.cost}; {info.cost_note}" if info.cost_note else info.cost
@@ -53,7 +53,7 @@ def test_the_table_of_methods_is_complete_and_true(method_table):
 def test_the_list_of_sources_names_every_method_once(method_table):
     text = method_table.sources()
     named = re.findall(r"``(.+?)``", text)
-    assert sorted(named) == sorted(name for name in nbo.methods() if name != "auto")
+    assert sorted(named) == sorted(name for name in nbo.methods())
     tree = publish_doctree(text, settings_overrides={"halt_level": 2, "report_level": 2})
     assert len(list(tree.findall(nodes.list_item))) == len({info.source for info in nbo.methods().values()})
 

@@ -25,7 +25,7 @@ INNER_STEPS = ("inner_step_size", "spectrum")
 def table() -> str:
     """Return the table of all methods in reStructuredText."""
     widths = " ".join(map(str, COLUMNS.values()))
-    rows = [list(COLUMNS), *(row(info) for name, info in nbo.methods().items() if name != "auto")]
+    rows = [list(COLUMNS), *(row(info) for name, info in nbo.methods().items())]
     lines = [f"   {'* -' if i == 0 else '  -'} {cell}".rstrip() for cells in rows for i, cell in enumerate(cells)]
     return "\n".join([".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", "", *lines, ""])
 
@@ -65,8 +65,7 @@ def sources() -> str:
     """Return the list of sources with their methods in reStructuredText."""
     found: dict[str, list[str]] = {}
     for name, info in nbo.methods().items():
-        if name != "auto":
-            found.setdefault(info.source, []).append(f"``{name}``")
+        found.setdefault(info.source, []).append(f"``{name}``")
     entries = []
     for source, names in found.items():
         authors, title = SOURCE.fullmatch(source).group("authors", "title")

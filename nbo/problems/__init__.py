@@ -3,6 +3,7 @@
 from nbo.problems.aggregated import AggregatedProblem
 from nbo.problems.autodiff import from_jax, from_torch
 from nbo.problems.cleaning import HyperCleaning
+from nbo.problems.cross_validation import CrossValidation
 from nbo.problems.logistic import BinaryLogistic
 from nbo.problems.multinomial import MultinomialLogistic
 from nbo.problems.nonquadratic import NonQuadratic
@@ -14,6 +15,7 @@ __all__ = [
     "AggregatedProblem",
     "BinaryLogistic",
     "ConvexToy",
+    "CrossValidation",
     "HyperCleaning",
     "MultinomialLogistic",
     "NonQuadratic",

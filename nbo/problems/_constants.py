@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from nbo.theory.constants import NoConstantsError, ProblemConstants
 
 if TYPE_CHECKING:
     from nbo.problems._linear import LinearModel, PenalisedLinearModel
+    from nbo.problems._penalty import GaussianPrior
 
 Array = npt.NDArray[Any]
 
@@ -106,6 +107,8 @@ class LowerLevel(NamedTuple):
         See `ProblemConstants`.
     radius : float
         Of |y*|.
+    cross : float
+        Of the mixed derivative alone, which `L_g1` bounds, too.
     cross_noise : float
         The standard deviation of the mixed derivative of one row.
     """
@@ -114,6 +117,7 @@ class LowerLevel(NamedTuple):
     L_g1: float
     L_g2: float
     radius: float
+    cross: float
     cross_noise: float = 0.0
 
 
@@ -138,6 +142,73 @@ def penalised_constants(problem: PenalisedLinearModel, bounds: Any) -> ProblemCo
         If e^x, or squares of the data, are not representable.
     ValueError
         For a box that is not finite.
+    """
+    lower, upper = finite_box(problem, bounds)
+    return with_upper_level(problem, penalised_level(problem, lower, upper), problem._prior.farthest(lower, upper))
+
+
+def folded_constants(
+    problems: Sequence[PenalisedLinearModel], shares: Array, prior: GaussianPrior, bounds: Any
+) -> ProblemConstants:
+    """Return the constants of models of folds that are solved side by side.
+
+    Parameters
+    ----------
+    problems : sequence of PenalisedLinearModel
+        The problems of the folds, without a prior.
+    shares : ndarray
+        The weights of their upper levels, (K,).
+    prior : GaussianPrior
+        What is added to the weighted sum of those.
+    bounds : pair or None
+        The box of x; the problems' bounds by default.
+
+    Returns
+    -------
+    ProblemConstants
+        Valid for |y - y*(x)| <= mu/(2 L_g2).
+
+    Raises
+    ------
+    NoConstantsError
+        If e^x, or squares of the data, are not representable.
+    ValueError
+        For a box that is not finite.
+
+    Notes
+    -----
+    nabla_22^2 g is block diagonal: its norm is the largest of the blocks. nabla_12^2 g is a row of blocks, whose norm
+    is at most the root of the sum of their squares, and so is the change of either. As no mu is smaller and no L_g2
+    larger than that of the whole, its tube lies in those of the folds.
+    """
+    lower, upper = finite_box(problems[0], bounds)
+    levels = [penalised_level(problem, lower, upper) for problem in problems]
+    folds = [with_upper_level(problem, level, 0.0) for problem, level in zip(problems, levels, strict=True)]
+    return ProblemConstants(
+        mu=min(fold.mu for fold in folds),
+        L_g1=max(max(fold.L_g1 for fold in folds), math.hypot(*(level.cross for level in levels))),
+        L_g2=math.hypot(*(fold.L_g2 for fold in folds)),
+        L_f0=math.hypot(*(share * fold.L_f0 for share, fold in zip(shares, folds, strict=True))),
+        L_f1=max(prior.curvature, *(share * fold.L_f1 for share, fold in zip(shares, folds, strict=True))),
+        C_f0=prior.farthest(lower, upper),
+        kind="estimate" if any(fold.kind == "estimate" for fold in folds) else "bound",
+    )
+
+
+def penalised_level(problem: PenalisedLinearModel, lower: Array, upper: Array) -> LowerLevel:
+    """Return the constants of the lower level of a model with penalties e^x over a box of x.
+
+    Parameters
+    ----------
+    problem : PenalisedLinearModel
+        The problem.
+    lower, upper : ndarray
+        The box, from `finite_box`.
+
+    Returns
+    -------
+    LowerLevel
+        Valid for |y - y*(x)| <= mu/(2 L_g2); not finite where squares of the data overflow.
 
     Notes
     -----
@@ -150,7 +221,6 @@ def penalised_constants(problem: PenalisedLinearModel, bounds: Any) -> ProblemCo
     The second derivative is Lipschitz in W with third |mean |a| a a'|, and in x with max p. The mixed one is Lipschitz
     in W with max p, and in x with its largest norm, group by group, as e^s - e^t <= (s - t) e^s.
     """
-    lower, upper = _finite_box(problem, bounds)
     weakest, strongest = math.exp(lower.min()), math.exp(upper.max())
     with np.errstate(over="ignore", invalid="ignore"):
         sizes, loss = problem._sizes, loss_bounds(problem)
@@ -168,13 +238,13 @@ def penalised_constants(problem: PenalisedLinearModel, bounds: Any) -> ProblemCo
         third = loss.third * sizes.third_moment
         least = max(math.hypot(third, strongest), math.hypot(strongest, cross))  # of L_g2: the tube is no wider
         cross += strongest * mu / (2 * least)
-        level = LowerLevel(
+        return LowerLevel(
             mu=mu,
             L_g1=max(loss.curvature * sizes.moment + _largest_penalty(problem, strongest), cross),
             L_g2=max(math.hypot(third, strongest), math.hypot(strongest, cross)),
             radius=min(radius, math.sqrt(2 * loss.start / mu), sizes.pull / mu),
+            cross=cross,
         )
-        return _with_upper_level(problem, level, loss, problem._prior.farthest(lower, upper))
 
 
 def cleaning_constants(problem: LinearModel, ridge: float, bounds: Any) -> ProblemConstants:
@@ -224,13 +294,36 @@ def cleaning_constants(problem: LinearModel, ridge: float, bounds: Any) -> Probl
             L_g1=max(loss.curvature * sizes.moment + _largest_penalty(problem, 2 * ridge), cross),
             L_g2=max(math.hypot(loss.third * sizes.third_moment, mixed), math.hypot(mixed, twice)),
             radius=min(math.sqrt((2 if problem.fit_intercept else 1) * loss.start / mu), pull / mu),
+            cross=cross,
             cross_noise=_root_mean_square(weights * sizes.norms) / math.sqrt(8),
         )
-        return _with_upper_level(problem, level, loss, 0.0)
+    return with_upper_level(problem, level, 0.0)
 
 
-def _with_upper_level(problem: LinearModel, level: LowerLevel, loss: LossBounds, farthest: float) -> ProblemConstants:
-    """Add the constants of f, and those of single rows, whose deviations are at most their second moments."""
+@np.errstate(over="ignore", invalid="ignore")
+def with_upper_level(problem: LinearModel, level: LowerLevel, farthest: float) -> ProblemConstants:
+    """Add the constants of f, and those of single rows, whose deviations are at most their second moments.
+
+    Parameters
+    ----------
+    problem : LinearModel
+        The problem.
+    level : LowerLevel
+        Of it.
+    farthest : float
+        A bound of |grad_1 f|.
+
+    Returns
+    -------
+    ProblemConstants
+        Of both levels.
+
+    Raises
+    ------
+    NoConstantsError
+        If they are not representable.
+    """
+    loss = loss_bounds(problem)
     sizes, rows = problem._sizes, problem._rows
     radius = level.radius + level.mu / (2 * level.L_g2)
     w, w_val = rows.weights.astype(np.float64), rows.weights_val.astype(np.float64)
@@ -263,8 +356,28 @@ def _root_mean_square(values: Array) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
-def _finite_box(problem: LinearModel, bounds: Any) -> tuple[Array, Array]:
-    """Return the box of x if it is finite and e^x harmless in it, else raise."""
+def finite_box(problem: LinearModel, bounds: Any) -> tuple[Array, Array]:
+    """Return the box of x if it is finite and e^x harmless in it, else raise.
+
+    Parameters
+    ----------
+    problem : LinearModel
+        The problem.
+    bounds : pair or None
+        The box; the problem's bounds by default.
+
+    Returns
+    -------
+    tuple of ndarray
+        Lower and upper bounds, (m,) each.
+
+    Raises
+    ------
+    NoConstantsError
+        If e^x is not representable.
+    ValueError
+        For a box that is not finite.
+    """
     lower, upper = box("bounds", problem.bounds if bounds is None else bounds, problem.dim_x)
     if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
         raise ValueError("bounds: found an infinite bound; the constants of an exponential penalty need a finite box")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from nbo._sample_arrays import arrays_of
 from nbo._validation import box, flag, vector
 from nbo.compiled import CompiledProblem
 from nbo.problems._constants import DataSizes, data_sizes, largest_gradient, penalised_constants
-from nbo.problems._data import design_matrix, same_columns, sample_weights
+from nbo.problems._data import design_matrix, owned, same_columns, sample_weights
 from nbo.problems._fingerprint import fingerprint
 from nbo.problems._penalty import LARGEST_EXPONENTS, GaussianPrior, penalty_groups
 from nbo.theory.constants import ProblemConstants
@@ -66,6 +66,30 @@ def checked_rows(A: Any, A_val: Any, sample_weight: Any, sample_weight_val: Any)
     weights, total = sample_weights("sample_weight", sample_weight, A.shape[0], A.dtype)
     weights_val, total_val = sample_weights("sample_weight_val", sample_weight_val, A_val.shape[0], A.dtype)
     return Rows(A, A_val, weights, weights_val, total, total_val)
+
+
+def rows_at(rows: Rows, train: Array, held_out: Array) -> Rows:
+    """Return training rows as training and validation rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data, of which the validation rows are not used.
+    train, held_out : ndarray of int
+        Training rows; in each part some have a positive weight.
+
+    Returns
+    -------
+    Rows
+        Copies, with the totals that the rows have in the data.
+    """
+    A, scale = rows.A, rows.total / rows.weights.size
+    sums = [float(rows.weights[part].sum(dtype=np.float64)) for part in (train, held_out)]
+    weights, weights_val = (
+        owned(rows.weights[part] * (part.size / total), rows.weights.dtype)
+        for part, total in zip((train, held_out), sums, strict=True)
+    )
+    return Rows(A[train], A[held_out], weights, weights_val, sums[0] * scale, sums[1] * scale)
 
 
 class LinearModel(CompiledProblem):
@@ -273,6 +297,43 @@ class PenalisedLinearModel(LinearModel):
             dim_x=dim_x,
             bounds=box("bounds", (-np.log(max(rows.total, 1.0)) - 9.2, 12.0) if bounds is None else bounds, dim_x),
         )
+
+    def on_rows(self, train: Array, held_out: Array) -> Self:
+        """Return the same model on rows of its training data, without a prior.
+
+        Penalties, bounds and classes are those of this problem, and what it has checked is not checked again.
+
+        Parameters
+        ----------
+        train, held_out : ndarray of int
+            Which training rows become the training and the validation rows; in each part some have a positive weight.
+
+        Returns
+        -------
+        PenalisedLinearModel
+            Of the same class, with copies of the rows.
+        """
+        part = object.__new__(type(self))
+        b = self.data.lower[1]
+        labels = owned(b[train], b.dtype), owned(b[held_out], b.dtype)
+        part._take_labels(self, *labels)
+        PenalisedLinearModel.__init__(
+            part,
+            rows_at(self._rows, train, held_out),
+            *labels,
+            loss=type(self.data.common.loss).__name__,  # type: ignore[attr-defined]
+            n_outputs=self.n_outputs,
+            outputs="",
+            penalty=self._groups,
+            prior=None,
+            fit_intercept=self.fit_intercept,
+            bounds=self.bounds,
+        )
+        return part
+
+    def _take_labels(self, whole: Self, b: Array, b_val: Array) -> None:
+        """Set what the classes keep of their labels, for rows of another problem."""
+        self.b, self.b_val = b, b_val
 
     @functools.cached_property
     def _largest_gradient(self) -> float:

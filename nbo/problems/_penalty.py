@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,23 @@ class GaussianPrior:
                 f"prior (scale): found {scale!r} with a total validation weight over noise variance of {n_val:.3g}; "
                 "expected a number for which 1/(scale^2 n_val) is representable"
             )
+
+    def over(self, ratio: float) -> GaussianPrior:
+        """Return the same prior for another total validation weight.
+
+        Parameters
+        ----------
+        ratio : float
+            The other one over that of this prior, positive.
+
+        Returns
+        -------
+        GaussianPrior
+            A new one.
+        """
+        other = copy.copy(self)
+        other.curvature = self.curvature / ratio
+        return other
 
     def farthest(self, lower: Array, upper: Array) -> float:
         """Return the largest size of the prior's gradient in a box.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy.typing as npt
 
 from nbo.problems._data import class_labels
 from nbo.problems._linear import ClassPredictions, PenalisedLinearModel, checked_rows
+
+Array = npt.NDArray[Any]
 
 
 class MultinomialLogistic(ClassPredictions, PenalisedLinearModel):
@@ -108,3 +110,6 @@ class MultinomialLogistic(ClassPredictions, PenalisedLinearModel):
             fit_intercept=fit_intercept,
             bounds=bounds,
         )
+
+    def _take_labels(self, whole: Self, b: Array, b_val: Array) -> None:
+        self.classes = whole.classes

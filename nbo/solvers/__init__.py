@@ -1,6 +1,7 @@
 """Solvers: one file per family; a new one joins the registry with its class below."""
 
 from nbo.solvers.alset import ALSET
+from nbo.solvers.automatic import Auto
 from nbo.solvers.bamm import BAMM
 from nbo.solvers.bamm_nbo import BAMMNBO
 from nbo.solvers.base import DeterministicSolver, Solver
@@ -41,6 +42,7 @@ REGISTRY: dict[str, type[Solver]] = {
         NBOGD, NBOCG, NBOChebyshev, NBOLanczos, NBOBlockCG, NBOCholesky, NSBOSGD, NSBOSAGA, NSBOSTORM, NSBOPAGE,
         MANSBOSAGA, BAMMNBO, SOBA, SABA, MASABA, SPABA, AmIGOGD, AmIGOCG, AmIGOSGD, AIDBiO, NoLoopAID, ITD, HOAG,
         SHINE, LancBiO, BOME, BAMM, StocBiO, ALSET, BSA, TTSA, FSLA, SUSTAIN, MRBO, VRBO, SRBA, F2SA,
+        Auto,
     )
 }  # fmt: skip
 
@@ -76,6 +78,7 @@ __all__ = [
     "AmIGOCG",
     "AmIGOGD",
     "AmIGOSGD",
+    "Auto",
     "DeterministicSolver",
     "LancBiO",
     "NBOBlockCG",

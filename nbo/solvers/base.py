@@ -178,6 +178,25 @@ class Solver(abc.ABC):
         """
         return np.zeros_like(y) if given is None else given
 
+    def further(self, problem: BilevelProblem, nit: int, seconds: float) -> str:
+        """Say what else might help a run that a limit has ended.
+
+        Parameters
+        ----------
+        problem : BilevelProblem
+            The problem.
+        nit : int
+            Iterations done.
+        seconds : float
+            Solver time.
+
+        Returns
+        -------
+        str
+            Nothing, or a clause that ends in "; ".
+        """
+        return ""
+
     def require_step(self) -> None:
         """Raise if the method needs a step size and has none.
 

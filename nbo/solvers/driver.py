@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from nbo._clock import compilation
 from nbo._vectors import all_finite
+from nbo.certificate import Certificate
 from nbo.history import EvaluatedIterate, HistoryRecorder, Status
 from nbo.linear_solvers import CurvatureError
 from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
@@ -32,6 +33,7 @@ NORMS = (np.nan, np.nan, np.nan)
 EXACTLY = "by res.save and nbo.resume"
 GOING_ON = f"from x0=res.x, y0=res.y, u0=res.u, or exactly {EXACTLY}"
 NO_SCALES = Scales()
+UNKNOWN = Certificate()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +58,8 @@ class State:
         Whether the norms met the tolerance at this x.
     shown : tuple of ndarray or None
         The iterate to report where `x`, `y`, `u` are a mere trial.
+    certificate : Certificate
+        What is known about the error of `d_x`.
     """
 
     nit: int
@@ -68,6 +72,7 @@ class State:
     scales: Scales = NO_SCALES
     converged: bool = False
     shown: tuple[Array, Array, Array] | None = None
+    certificate: Certificate = UNKNOWN
 
     @property
     def iterate(self) -> tuple[Array, Array, Array]:
@@ -349,7 +354,8 @@ class Run:
     def _further(self, limit: str) -> str:
         """Say what to do after a limit."""
         how = GOING_ON if self.origin.solver.starts_anew else EXACTLY
-        return f"{self._beyond_rounding()}{self._grown()}raise {limit}, or go on {how}"
+        other = self.origin.solver.further(self.evaluation.problem, self.state.nit, self.seconds)
+        return f"{self._beyond_rounding()}{self._grown()}{other}raise {limit}, or go on {how}"
 
     def _beyond_rounding(self) -> str:
         """Say that the residuals of y and u have reached the rounding floor above the tolerance."""
@@ -386,9 +392,13 @@ class Run:
             return ""
         size, lower, adjoint = self.state.norms
         trial = "" if self.state.shown is None else " (at a trial point)"
+        certificate = self.state.certificate
+        known = (
+            "" if np.isnan(certificate.error) else f"hypergrad_error = {certificate.error:.3g} ({certificate.kind}), "
+        )
         return (
-            f" with hypergrad_norm = {size:.3g}, lower_grad_norm = {lower:.3g} and adjoint_residual = {adjoint:.3g} "
-            f"against tol = {self.limits.tol:g}{trial}"
+            f" with hypergrad_norm = {size:.3g}, {known}lower_grad_norm = {lower:.3g} and "
+            f"adjoint_residual = {adjoint:.3g} against tol = {self.limits.tol:g}{trial}"
         )
 
     def _iterate(self) -> None:
@@ -535,6 +545,8 @@ class Run:
             hypergrad_norm=s.norms[0],
             lower_grad_norm=s.norms[1],
             adjoint_residual=s.norms[2],
+            hypergrad_error=s.certificate.error,
+            hypergrad_error_kind=s.certificate.kind,
             seconds=self.seconds,
             compile_seconds=compilation.seconds - self.compile_start,
             chosen=self.session.chosen(),

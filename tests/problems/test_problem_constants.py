@@ -203,6 +203,19 @@ def test_weak_penalties_and_more_columns_than_rows(kind, penalty):
     assert min(ratios(build(kind, penalty, rows=data(p=p)), (-6.0, -5.0), count=3).values()) > 1 - 1e-6
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("kind", "penalty"), KINDS[:3])
+def test_constants_of_folds_bound_samples(kind, penalty, weighted):
+    """Those of cross-validation, whose mixed derivative has a block a fold."""
+    whole = build(kind, penalty, weighted=weighted)
+    rows = np.arange(SIZE)
+    problem = nbo.problems.CrossValidation(whole, [(rows[rows % 3 != k], rows[rows % 3 == k]) for k in range(3)])
+    found = ratios(problem, BOX, count=5)
+    assert set(found) == {"1/mu", "L_g1", "L_g2", "L_f0", "L_f1", "C_f0"}
+    assert min(found.values()) > 1 - 1e-6, found
+    assert max(found[name] for name in ("1/mu", "L_g1", "L_f1")) < 40, found
+
+
 def test_one_shared_penalty_has_a_larger_cross_derivative():
     """A = I, b = 1, e^x = 1e-3: |nabla_12 g| exceeds what a per-feature formula would give."""
     A, b = np.eye(100), np.ones(100)

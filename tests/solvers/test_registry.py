@@ -82,7 +82,7 @@ def test_the_family_of_the_library_comes_first():
     own = [solver.source == PAPER for solver in REGISTRY.values()]
     assert any(own) and not all(own)
     assert own == sorted(own, reverse=True)
-    assert list(nbo.methods()) == [*REGISTRY, "auto"]
+    assert list(nbo.methods()) == [*REGISTRY]
 
 
 def test_information_is_that_of_the_class():

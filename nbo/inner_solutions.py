@@ -1,0 +1,269 @@
+"""Both inner problems at one x, solved as accurately as it takes, with estimates of what is left."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._vectors import norm
+from nbo.inexact_newton import LowerPoint, lower_point, newton_step
+from nbo.oracles import CountedProblem
+from nbo.preconditioning import InnerSystem
+
+Array = npt.NDArray[Any]
+
+#: A start of u is improved to at least this part of its residual, and refinements reduce theirs to that one.
+IMPROVED, SHARP = 0.05, 1e-3
+#: The first Newton system is solved to this part of its right-hand side, later ones as the progress of the steps
+#: suggests (Eisenstat and Walker, 1996, choice 2), no further than to the second number: far from y* accurate
+#: directions are waste.
+FORCING, LEAST = 0.1, 1e-3
+#: A direction may be so many times longer than the move that the one before allowed, or than itself if it was cut to
+#: what could be trusted and a full step.
+SHORTENED, LENGTHENED = 1.5, 4.0
+#: Residuals of so many rounding units of the largest gradient seen are at the rounding floor.
+UNITS = 1e2
+
+
+class Accuracy(NamedTuple):
+    """How accurate inner solutions have to be.
+
+    Attributes
+    ----------
+    value : float
+        The largest |u' grad_2 g|, by which y still changes Phi to first order.
+    lower, adjoint : float
+        The largest estimated error of y relative to y, and |H u - grad_2 f| relative to grad_2 f.
+    """
+
+    value: float
+    lower: float
+    adjoint: float
+
+
+class InnerSolution(NamedTuple):
+    """Inner solutions at one x.
+
+    Attributes
+    ----------
+    point : LowerPoint
+        y, with its model and gradient.
+    y_error : float
+        An estimate of |y - y*|.
+    u : ndarray
+        (n,).
+    upper_grad_norm, residual : float
+        |grad_2 f| and |H u - grad_2 f|.
+    d_x : ndarray
+        grad_1 f - J u, (m,).
+    jvp_norm : float
+        |J u|.
+    u_error : float
+        An estimate of what the error of u changes in d_x.
+    accurate : bool
+        Whether y and u are as accurate as was asked for, or as rounding allows.
+    """
+
+    point: LowerPoint
+    y_error: float
+    u: Array
+    upper_grad_norm: float
+    residual: float
+    d_x: Array
+    jvp_norm: float
+    u_error: float
+    accurate: bool
+
+    @property
+    def correction(self) -> float:
+        """The first-order error of f(x, y) as a value of Phi(x), u' grad_2 g."""
+        return float(self.u @ self.point.grad)
+
+    @property
+    def value_error(self) -> float:
+        """An estimate of the error of f(x, y) - u' grad_2 g."""
+        return self.y_error * self.residual + abs(self.correction) * self._relative
+
+    @property
+    def error(self) -> float:
+        """An estimate of |d_x - grad Phi(x)|."""
+        return self.u_error + self.jvp_norm * self._relative
+
+    @property
+    def _relative(self) -> float:
+        """The error of y relative to y, at most 1."""
+        return min(self.y_error / (norm(self.point.y) or 1.0), 1.0)
+
+
+class InnerSolver:
+    """The two inner problems at one x.
+
+    Parameters
+    ----------
+    view : CountedProblem
+        The oracles.
+    x : ndarray
+        The point, (m,).
+    system : InnerSystem
+        Solves Newton systems.
+    n_steps : int
+        The most Newton steps, over the life of this object.
+    lower_scale, upper_scale : float
+        The largest |grad_2 g| and |grad_2 f| seen so far, by which rounding is judged.
+    """
+
+    def __init__(
+        self,
+        view: CountedProblem,
+        x: Array,
+        system: InnerSystem,
+        n_steps: int,
+        lower_scale: float = 0.0,
+        upper_scale: float = 0.0,
+    ) -> None:
+        self._view, self._x, self._system, self._left = view, x, system, n_steps
+        self._lower_scale, self._upper_scale = lower_scale, upper_scale
+        self._radius = np.inf
+        self._unit = UNITS * float(np.finfo(view.dtype).eps)
+
+    def solve(self, y: Array, u: Array, accuracy: Accuracy) -> InnerSolution | LowerPoint:
+        """Solve from a start.
+
+        Parameters
+        ----------
+        y, u : ndarray
+            The start, (n,) each.
+        accuracy : Accuracy
+            What is wanted.
+
+        Returns
+        -------
+        InnerSolution or LowerPoint
+            Only the last y if the steps have run out before it was accurate.
+        """
+        point = lower_point(self._view, self._x, y)
+        self._lower_scale = max(self._lower_scale, point.norm)
+        error, forcing = np.inf, FORCING
+        while not self._is_accurate(point, error, u, accuracy):
+            if self._left <= 0:
+                return point
+            following, error = self._step(point, error, forcing)
+            if following is point:
+                break  # at the rounding floor
+            forcing = _next_forcing(forcing, following.norm / point.norm)
+            point = following
+        return self.adjoint(point, error, u, accuracy.adjoint)
+
+    def _is_accurate(self, point: LowerPoint, error: float, u: Array, accuracy: Accuracy) -> bool:
+        if point.norm <= self._unit * self._lower_scale:
+            return True
+        near = error <= accuracy.lower * norm(point.y)
+        return near and abs(float(u @ point.grad)) <= accuracy.value
+
+    def _step(self, point: LowerPoint, error: float, forcing: float) -> tuple[LowerPoint, float]:
+        """Take a Newton step; return the same point where there is none, and an estimate of its error."""
+        self._left -= 1
+        limits = np.array([forcing * point.norm])
+        direction = self._system.solve(point.model, point.grad[None], limits, self._radius).solution[0]
+        following = newton_step(self._view, self._x, point, direction)
+        if isinstance(following, str):
+            return point, min(error, norm(direction))
+        length, radius = norm(direction), self._radius
+        whole = self._trust(length, norm(following.y - point.y)) and length < 0.9 * radius
+        # only a whole Newton direction tells how far away y* was
+        return following, length * min(following.norm / (point.norm or 1.0), 1.0) if whole else np.inf
+
+    def _trust(self, length: float, moved: float) -> bool:
+        """Bound the next direction by the move that this one allowed, so that a long one is not computed in vain.
+
+        Returns whether the move was the direction itself.
+        """
+        if moved < 0.9 * length:
+            self._radius = SHORTENED * moved
+            return False
+        if length >= 0.9 * self._radius:
+            self._radius *= LENGTHENED
+        return True
+
+    def adjoint(self, point: LowerPoint, y_error: float, u: Array, relative: float) -> InnerSolution:
+        """Solve H u = grad_2 f at a y.
+
+        Parameters
+        ----------
+        point : LowerPoint
+            The y.
+        y_error : float
+            An estimate of its error.
+        u : ndarray
+            The start, (n,).
+        relative : float
+            The residual wanted, relative to grad_2 f.
+
+        Returns
+        -------
+        InnerSolution
+            Accurate if the residual was reached, or rounding.
+        """
+        grad_1, grad_2 = self._view.upper_grad(self._x, point.y)
+        size = norm(grad_2)
+        self._upper_scale = max(self._upper_scale, size)
+        change = point.model.hvp(u[None])[0] - grad_2 if u.any() else -grad_2
+        before = residual = norm(change)
+        # a start that is accurate enough by its residual may still hide slow modes of H: part of it is solved for
+        floor = self._unit * self._upper_scale
+        limit = max(min(relative * size, IMPROVED * before), floor)
+        left = 0.0
+        if residual > limit:
+            found = self._system.solve(point.model, change[None], np.array([limit]))
+            u, residual = u - found.solution[0], float(found.residual_norms[0])
+            left = norm(point.model.jvp(found.solution[0])) * residual / before
+        product = point.model.jvp(u)
+        jvp_norm = norm(product)
+        accurate = residual <= max(relative * size, IMPROVED * before, floor)
+        return InnerSolution(point, y_error, u, size, residual, grad_1 - product, jvp_norm, left, accurate)
+
+    def sharpen(self, solution: InnerSolution, factor: float) -> InnerSolution:
+        """Solve for u at the same y, more accurately.
+
+        Parameters
+        ----------
+        solution : InnerSolution
+            What there is.
+        factor : float
+            By what to reduce the residual.
+
+        Returns
+        -------
+        InnerSolution
+            With a residual that is that much smaller, if rounding allows.
+        """
+        relative = factor * solution.residual / (solution.upper_grad_norm or 1.0)
+        sharper = self.adjoint(solution.point, solution.y_error, solution.u, relative)
+        return sharper._replace(accurate=sharper.accurate and solution.accurate)
+
+    def refine(self, solution: InnerSolution) -> InnerSolution:
+        """Take one more accurate Newton step on y and solve for u there, more accurately.
+
+        Parameters
+        ----------
+        solution : InnerSolution
+            What there is.
+
+        Returns
+        -------
+        InnerSolution
+            The better one, or nearly the same where rounding allows no more.
+        """
+        point, error = self._step(solution.point, solution.y_error, SHARP)
+        relative = SHARP * solution.residual / (solution.upper_grad_norm or 1.0)
+        return self.adjoint(point, error, solution.u, relative)
+
+
+def _next_forcing(forcing: float, ratio: float) -> float:
+    """Return how accurately to solve the next Newton system, after a step that shortened the gradient by a ratio."""
+    usual = 0.9 * ratio**2
+    if 0.9 * forcing**2 > 0.1:  # not at once
+        usual = max(usual, 0.9 * forcing**2)
+    return min(max(usual, LEAST), FORCING)

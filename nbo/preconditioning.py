@@ -1,0 +1,298 @@
+"""Conjugate gradients with a preconditioner, one recursion a block, and a Hessian that is formed when that pays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from nbo._storable import storable
+from nbo.linear_solvers import CurvatureError, LinearSolution, Product, row_dots
+from nbo.oracles import CountedProblem
+from nbo.problem import LowerModel
+
+Array = npt.NDArray[Any]
+
+#: Blocks of y of up to this length have their Hessian formed before the first system is solved,
+AT_ONCE = 64
+#: of up to this length, once solving has taken so many products for each column that forming would take.
+LARGEST, PRICE = 1500, 0.5
+#: Curvature along a preconditioned direction, relative to the preconditioner's, below which H counts as flat there, and
+#: negative curvature, relative to what it could be, that rounding does not explain.
+FLAT, NEGATIVE = 1e-10, 1e-6
+#: The preconditioner is that of H plus so many rounding units of its largest diagonal entry.
+DAMPING = 1e2
+#: Products of a solve that a good preconditioner needs, too, and that do not count as a reason for a better one.
+USUAL = 3
+#: x moves by this much before the Hessian is shifted after it.
+MOVED = 0.05
+
+
+def conjugate_gradients(
+    hvp: Product,
+    rhs: Array,
+    limits: Array,
+    *,
+    blocks: int = 1,
+    n_steps: int = 1000,
+    radius: float = np.inf,
+    precondition: Callable[[Array], Array] | None = None,
+) -> LinearSolution:
+    """Solve H x = b for every row b of `rhs` by preconditioned conjugate gradients, one recursion a row and block.
+
+    Costs at most `n_steps` products a row. A block that has reached its limit has directions of zero from then on. So
+    has one where H is flat, as far away from a minimiser, along the direction; if that is the first, it is returned.
+
+    Parameters
+    ----------
+    hvp : callable
+        The product with H on rows, (k, n) -> (k, n).
+    rhs : ndarray
+        The right-hand sides, (k, n).
+    limits : ndarray
+        Wanted residual norms of the rows, (k,); none is below a rounding unit of the right-hand side.
+    blocks : int
+        H consists of so many diagonal blocks of equal size.
+    n_steps : int
+        The most steps.
+    radius : float
+        A block whose solution has become longer than that is cut to it and goes no further (Steihaug, 1983).
+    precondition : callable, optional
+        The product with an approximation of the inverse of a block, on rows (r, n/blocks).
+
+    Returns
+    -------
+    LinearSolution
+        Solutions, residual norms of the rows and products.
+
+    Raises
+    ------
+    CurvatureError
+        If H is found not to be positive definite.
+    """
+    k, n = rhs.shape
+    r = rhs.reshape(k * blocks, n // blocks).copy()
+    x, squares = np.zeros_like(r), row_dots(r, r)
+    enough = np.repeat(np.asarray(limits, dtype=np.float64) ** 2 / blocks, blocks)
+    enough = np.maximum(enough, float(np.finfo(rhs.dtype).eps) ** 2 * squares)
+    z = r if precondition is None else precondition(r)
+    p, products, inner = z.copy(), 0, row_dots(r, z)
+    active = squares > enough
+    for _ in range(n_steps):
+        if not active.any():
+            break
+        rows = np.flatnonzero(active.reshape(k, blocks).any(axis=1))
+        directions = np.where(active[:, None], p, p.dtype.type(0)).reshape(k, n)
+        images = np.zeros_like(directions)
+        images[rows] = hvp(np.ascontiguousarray(directions[rows]))
+        images = images.reshape(r.shape)
+        products += len(rows)
+        curvature = row_dots(p, images)
+        flat = active & (curvature <= (0.0 if precondition is None else FLAT) * inner)
+        if flat.any():
+            _require_no_descent(curvature[flat], p[flat], images[flat])
+            fresh = flat & ~x.any(axis=1)
+            x[fresh] = p[fresh]
+            active &= ~flat
+        step = np.where(active, inner / np.where(active, curvature, 1.0), 0.0)[:, None].astype(r.dtype)
+        x += step * p
+        r -= step * images
+        squares = row_dots(r, r)
+        z = r if precondition is None else precondition(r)
+        following = row_dots(r, z)
+        p = z + np.where(active, following / np.where(active, inner, 1.0), 0.0)[:, None].astype(r.dtype) * p
+        inner = following
+        active &= squares > enough
+        active &= ~_cut(x, active, radius)
+    norms = np.sqrt(squares.reshape(k, blocks).sum(axis=1))
+    return LinearSolution(x.reshape(k, n), norms, products)
+
+
+def _require_no_descent(curvature: Array, directions: Array, images: Array) -> None:
+    """Raise if H curves downwards along a direction by more than rounding explains."""
+    possible = np.sqrt(row_dots(directions, directions) * row_dots(images, images))
+    if (curvature < -NEGATIVE * possible).any():
+        raise CurvatureError(f"curvature {curvature.min():.3g}")
+
+
+def _cut(x: Array, active: Array, radius: float) -> Array:
+    """Shorten the active rows that are longer than a radius, in place, and tell which they are."""
+    lengths = np.sqrt(row_dots(x, x))
+    long = active & (lengths > radius)
+    x[long] *= (radius / lengths[long])[:, None].astype(x.dtype)
+    return long
+
+
+@storable
+@dataclasses.dataclass(frozen=True)
+class FormedHessian:
+    """The first block of H as it was at one point, and its factor at another x.
+
+    Attributes
+    ----------
+    matrix : ndarray
+        The block at (x_at, y_at), (n_b, n_b).
+    x_at, y_at : ndarray
+        Where it was formed.
+    factor : ndarray
+        The Cholesky factor of the matrix with the shift, lower triangle.
+    x_of_factor : ndarray
+        The x that the shift belongs to.
+    """
+
+    matrix: Array
+    x_at: Array
+    y_at: Array
+    factor: Array
+    x_of_factor: Array
+
+    def apply(self, rows: Array) -> Array:
+        """Return the inverse of the shifted matrix times rows.
+
+        Parameters
+        ----------
+        rows : ndarray
+            (r, n_b).
+
+        Returns
+        -------
+        ndarray
+            (r, n_b), of the type of the rows.
+        """
+        solution = scipy.linalg.cho_solve((self.factor, True), rows.T, check_finite=False)
+        return np.ascontiguousarray(solution.T, dtype=rows.dtype)
+
+
+@storable
+@dataclasses.dataclass(frozen=True)
+class SystemMemory:
+    """What `InnerSystem` keeps from one iteration to the next.
+
+    Attributes
+    ----------
+    formed : FormedHessian or None
+        The preconditioner.
+    spent : int
+        Products beyond the usual ones since it was formed.
+    """
+
+    formed: FormedHessian | None = None
+    spent: int = 0
+
+
+class InnerSystem:
+    """Systems with the Hessian of g in y at points that change slowly.
+
+    Conjugate gradients, whose preconditioner is the Hessian of the first block of y at an earlier point. It is formed
+    at once where n/blocks is small, else when the products that better directions would have saved have paid for half
+    of it, so that all products are at most about three times the fewest. When x moves, its diagonal follows by one
+    product: for penalties that depend on x the change of H is diagonal and does not depend on y.
+
+    Parameters
+    ----------
+    view : CountedProblem
+        The oracles.
+    memory : SystemMemory
+        Of the last iteration.
+    n_steps : int
+        The most steps of conjugate gradients for a system.
+    """
+
+    def __init__(self, view: CountedProblem, memory: SystemMemory, n_steps: int) -> None:
+        self._view, self._n_steps = view, n_steps
+        self._formed, self._spent = memory.formed, memory.spent
+        self.blocks = int(view.problem.lower_blocks)
+        self._size = view.dim_y // self.blocks
+
+    @property
+    def memory(self) -> SystemMemory:
+        """What the next iteration goes on with."""
+        return SystemMemory(self._formed, self._spent)
+
+    def solve(self, model: LowerModel, rhs: Array, limits: Array, radius: float = np.inf) -> LinearSolution:
+        """Solve H x = b for rows b up to residual norms, or up to a length of x.
+
+        Parameters
+        ----------
+        model : LowerModel
+            The point.
+        rhs : ndarray
+            (k, n).
+        limits : ndarray
+            The residual norms wanted, (k,).
+        radius : float
+            The greatest length of a solution's block.
+
+        Returns
+        -------
+        LinearSolution
+            The solutions; residual norms of one that was cut are those before.
+
+        Raises
+        ------
+        CurvatureError
+            If H is found not to be positive definite.
+        """
+        self._prepare(model)
+        formed = self._formed
+        found = conjugate_gradients(
+            model.hvp,
+            rhs,
+            limits,
+            blocks=self.blocks,
+            n_steps=self._n_steps,
+            radius=radius,
+            precondition=None if formed is None else formed.apply,
+        )
+        self._spent += max(0, found.n_products - USUAL * len(rhs))
+        return found
+
+    def _prepare(self, model: LowerModel) -> None:
+        """Form the Hessian if it is time to, or let it follow x."""
+        if self._formed is None:
+            due = self._size <= AT_ONCE or self._spent >= PRICE * self._size
+        else:
+            due = self._spent >= PRICE * self._size
+        if due and self._size <= LARGEST:
+            self._form(model)
+        elif self._formed is not None and np.abs(model.x - self._formed.x_of_factor).max() > MOVED:
+            self._follow(model, self._formed)
+
+    def _form(self, model: LowerModel) -> None:
+        matrix = self._first_block(model, np.eye(self._size, dtype=self._view.dtype))
+        matrix = (matrix + matrix.T) / 2
+        factor = _factor(matrix)
+        self._formed = None if factor is None else FormedHessian(matrix, model.x, model.y, factor, model.x)
+        self._spent = 0
+
+    def _follow(self, model: LowerModel, formed: FormedHessian) -> None:
+        ones = np.ones((1, self._size), dtype=self._view.dtype)
+        there = self._view.lower_model(model.x, formed.y_at)
+        shift = self._first_block(there, ones)[0] - formed.matrix.sum(axis=1)
+        shifted = formed.matrix.copy()
+        shifted[np.diag_indices(self._size)] += shift
+        factor = _factor(shifted)
+        if factor is None:  # the change was not diagonal
+            self._form(model)
+        else:
+            self._formed = dataclasses.replace(formed, factor=factor, x_of_factor=model.x)
+
+    def _first_block(self, model: LowerModel, rows: Array) -> Array:
+        """Return products of the first block of H with rows, (r, n_b), in double precision."""
+        padded = np.zeros((len(rows), self._view.dim_y), dtype=rows.dtype)
+        padded[:, : self._size] = rows
+        return np.asarray(model.hvp(padded)[:, : self._size], dtype=np.float64)
+
+
+def _factor(matrix: Array) -> Array | None:
+    """Return the lower Cholesky factor of a matrix that is damped a little; None if that is not positive definite."""
+    damped = matrix.copy()
+    damped[np.diag_indices(len(matrix))] += DAMPING * np.finfo(np.float64).eps * np.abs(np.diag(matrix)).max()
+    try:
+        return scipy.linalg.cholesky(damped, lower=True, check_finite=True)
+    except (scipy.linalg.LinAlgError, ValueError):
+        return None

@@ -1,0 +1,120 @@
+"""Divisions of rows into training and held-out parts."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._validation import integer, require_unmasked, validate_random_state
+from nbo.problems._data import owned
+
+Array = npt.NDArray[Any]
+#: Training and held-out rows of every fold.
+Folds = tuple[tuple[Array, Array], ...]
+
+#: Of seeds that scikit-learn takes.
+_LARGEST_SEED = 2**32 - 1
+
+
+def divided(folds: Any, A: Any, labels: Array, *, stratified: bool, random_state: Any) -> Folds:
+    """Return the folds of rows.
+
+    Parameters
+    ----------
+    folds : int, splitter or iterable of pairs
+        How many, an object with scikit-learn's ``split(X, y)``, or the parts themselves.
+    A : array_like or sparse
+        The rows, (n, p).
+    labels : ndarray
+        Their labels or targets, (n,) or (n, q).
+    stratified : bool
+        Whether a number of folds keeps the shares of the labels.
+    random_state : None, int or Generator
+        Shuffles the rows for a number of folds.
+
+    Returns
+    -------
+    tuple of pairs of ndarray
+        Row numbers, read-only.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what does not divide the rows, with the name ``folds``.
+    """
+    n = A.shape[0]
+    if isinstance(folds, numbers.Number):
+        pairs = _numbered(integer("folds", folds, minimum=2, maximum=n), A, labels, stratified, random_state)
+    elif random_state is not None:
+        raise ValueError(
+            f"random_state: found {random_state!r} beside folds that are no number; expected None, as nothing is drawn"
+        )
+    else:
+        pairs = _given(folds, A, labels)
+    if not pairs:
+        raise ValueError("folds: found none; expected at least one pair (train, held_out)")
+    return tuple(_checked(k, pair, n) for k, pair in enumerate(pairs))
+
+
+def _numbered(folds: int, A: Any, labels: Array, stratified: bool, random_state: Any) -> list[Any]:
+    """Return shuffled folds of about equal size."""
+    from sklearn.model_selection import KFold, StratifiedKFold  # takes longer to import than all the rest
+
+    validate_random_state(random_state)
+    if isinstance(random_state, np.random.Generator):
+        random_state = int(random_state.integers(_LARGEST_SEED + 1))
+    elif random_state is not None:
+        random_state = integer("random_state", random_state, maximum=_LARGEST_SEED)
+    splitter = (StratifiedKFold if stratified else KFold)(folds, shuffle=True, random_state=random_state)
+    try:
+        return list(splitter.split(A, labels))
+    except ValueError as error:  # more folds than rows of any class
+        raise ValueError(f"folds: found {folds}, which do not fit the labels ({error})") from error
+
+
+def _given(folds: Any, A: Any, labels: Array) -> list[Any]:
+    """Return what a splitter or an iterable gives."""
+    if callable(getattr(folds, "split", None)) and not isinstance(folds, (str, bytes)):
+        return list(folds.split(A, labels))
+    if isinstance(folds, Iterable) and not isinstance(folds, (str, bytes, dict)):
+        return list(folds)
+    raise TypeError(
+        f"folds: found {folds!r} ({type(folds).__name__}); expected an integer >= 2, an object with split(X, y), or "
+        "pairs (train, held_out) of row numbers"
+    )
+
+
+def _checked(k: int, pair: Any, n: int) -> tuple[Array, Array]:
+    try:
+        train, held_out = pair
+    except (TypeError, ValueError):
+        raise TypeError(f"folds: found {pair!r} as fold {k}; expected a pair (train, held_out)") from None
+    parts = _rows_of(f"training part of fold {k}", train, n), _rows_of(f"held-out part of fold {k}", held_out, n)
+    common = np.intersect1d(*parts)
+    if common.size:
+        raise ValueError(
+            f"folds: found {common.size} rows, such as {common[0]}, in both parts of fold {k}; expected none"
+        )
+    return parts
+
+
+def _rows_of(part: str, rows: Any, n: int) -> Array:
+    """Return one part as row numbers; a mask stands for the rows where it is true."""
+    require_unmasked("folds", rows)
+    array = np.asarray(rows)
+    wanted = f"different row numbers from 0 to {n - 1}, or a mask of shape ({n},)"
+    if array.dtype == bool and array.shape == (n,):
+        array = np.flatnonzero(array)
+    if array.ndim == 1 and not array.size:
+        raise ValueError(f"folds: the {part} is empty; expected {wanted}")
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise TypeError(f"folds: the {part} is of type {array.dtype} and shape {array.shape}; expected {wanted}")
+    if array.min() < 0 or array.max() >= n:
+        raise ValueError(f"folds: the {part} has rows from {array.min()} to {array.max()}; expected {wanted}")
+    if np.unique(array).size < array.size:
+        raise ValueError(f"folds: the {part} has {array.size - np.unique(array).size} repetitions; expected {wanted}")
+    return owned(array, np.intp)

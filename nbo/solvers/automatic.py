@@ -1,0 +1,260 @@
+"""The default method: inner problems by inexact Newton as accurately as the upper step needs, and no step size."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nbo._validation import integer
+from nbo._vectors import norm
+from nbo.certificate import Certificate, error_bound
+from nbo.feasible_sets import FeasibleSet
+from nbo.inexact_newton import LowerPoint
+from nbo.inner_solutions import Accuracy, InnerSolution, InnerSolver
+from nbo.linear_solvers import CurvatureError
+from nbo.monotone_step import MonotoneStep, progress_of
+from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
+from nbo.preconditioning import InnerSystem, SystemMemory
+from nbo.problem import BilevelProblem
+from nbo.solvers.base import DeterministicSolver
+from nbo.solvers.driver import State
+from nbo.upper_steps import Directions, ScheduledStep, UpperStep
+
+Array = npt.NDArray[Any]
+
+#: What y still changes in Phi to first order is at most this part of the decrease that is expected of f.
+VALUE = 0.1
+#: The accuracy of y, relative to y: at the first point, and later.
+FIRST_LOWER, LOWER = 1e-2, 1e-2
+#: The accuracy of u: |H u - grad_2 f| relative to |grad_2 f|,
+ADJOINT = 1e-2
+#: and what its error changes in d_x, relative to the projected hypergradient.
+DIRECTION = 0.1
+#: By what a residual is reduced where that is not reached, and how often.
+SHARPER, TIMES = 0.1, 4
+#: Newton steps besides, to certify.
+REFINEMENTS = 6
+#: From so many lower samples, and so many seconds an iteration, a stochastic method is mentioned.
+MANY_ROWS, SLOW = 20_000, 2.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Auto(DeterministicSolver):
+    """No step size to choose: inexact Newton for y and u, monotone quasi-Newton steps for x, a certified end.
+
+    An iteration evaluates one trial x:
+
+    - y by Newton steps from the last y, each a full step if that shortens grad_2 g and else halved until g falls
+      (`nbo.inexact_newton`), so that it works from any start, until |u' grad_2 g| is a tenth of the decrease that is
+      expected of f, and y is known to 1 %;
+    - u by conjugate gradients from the last u with the same Hessian, until what its error changes in d_x is a tenth
+      of the projected hypergradient;
+    - the value F = f(x, y) - u' grad_2 g, whose error is of second order, with an estimate of what is left; the trial
+      is accepted if F has fallen by more than the errors, see `nbo.monotone_step.MonotoneStep`.
+
+    Newton systems are solved by conjugate gradients, preconditioned by the Cholesky factor of the Hessian at an
+    earlier point once that pays, see `nbo.preconditioning.InnerSystem`.
+
+    A run ends where the projected hypergradient norm plus the error of the hypergradient is at most `tol`. To tell
+    that error, y and u are refined by another Newton step each: by how much that moves d_x is an estimate of the error
+    before, and so above the one after. With the problem's constants there is a bound, too,
+    (L1 (1 + q) |grad_2 g| + L_g1 |H u - grad_2 f|)/mu at this x; if it meets `tol`, after more refinements, the error
+    is labelled ``"bound"``, else ``"estimate"``: bounds hold for the worst case and are often beyond rounding.
+
+    Costs per iteration are at most those given; usually 2 or 3 Newton steps of one lower_grad_y and a few lower_hvp
+    each, 1 upper_grad, 1 upper_value and 2 lower_jvp.
+
+    Parameters
+    ----------
+    step_size : float or callable, optional
+        alpha, or a schedule k -> alpha, instead of the step that is found.
+    eval_every : int
+        Iterations between two evaluations of f.
+    n_lower_steps : int
+        Q, the most Newton steps of an iteration. Where it is reached before the accuracy, x rests for an iteration.
+    n_linear_steps : int
+        N, the most steps of conjugate gradients for a system, likewise.
+    """
+
+    name: ClassVar[str] = "auto"
+    description: ClassVar[str] = "the default: no step size; inexact Newton for y and u, certified end"
+    source: ClassVar[str] = "The nbo developers, 2026, The automatic method of this library (nbo)"
+    cost: ClassVar[str] = (
+        "11 upper_grad, 41*(Q+6) lower_value, 3*(Q+6)+1 lower_grad_y, (Q+17)*(N+2)+2*n lower_hvp, 22 lower_jvp"
+    )
+    cost_note: ClassVar[str] = "at most; usually 1 upper_grad, 3 lower_grad_y, 10 lower_hvp and 2 lower_jvp"
+    storage: ClassVar[str] = "a Cholesky factor of up to 1500^2 numbers"
+
+    n_lower_steps: int = 10
+    n_linear_steps: int = 300
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("n_lower_steps", "n_linear_steps"):
+            integer(name, getattr(self, name), minimum=1)
+
+    def step(self, view: CountedProblem, state: State, project: FeasibleSet, tol: float) -> State:
+        """Evaluate a trial x, and accept it or go back; see `DeterministicSolver.step`."""
+        try:
+            return self._step(view, state, project, tol)
+        except (NonFiniteOracleError, CurvatureError):
+            past = progress_of(state.memory)
+            if past.anchor is None or self.step_size is not None:
+                raise
+            move = MonotoneStep().back(past, past.anchor, np.inf, state.memory, project)
+            return dataclasses.replace(
+                state, nit=state.nit + 1, x=move.x, y=move.y, u=move.u, memory=move.memory, shown=move.shown
+            )
+
+    def _step(self, view: CountedProblem, state: State, project: FeasibleSet, tol: float) -> State:
+        trial = _Trial(self, view, state, project)
+        inner = trial.solve(tol)
+        if isinstance(inner, LowerPoint):
+            norms = (state.norms[0], inner.norm, state.norms[2])
+            return dataclasses.replace(state, nit=state.nit + 1, y=inner.y, norms=norms, memory=trial.memory)
+        certificate = Certificate(inner.error, "estimate")
+        if inner.accurate and trial.size(inner) <= tol:
+            inner, certificate = trial.certify(inner, tol)
+        size = trial.size(inner)
+        solved = inner.accurate and size + certificate.error <= tol
+        after = State(
+            state.nit + 1,
+            state.x,
+            inner.point.y,
+            inner.u,
+            inner.d_x,
+            (size, inner.point.norm, inner.residual),
+            trial.memory,
+            state.scales.with_norms(inner.point.norm, inner.upper_grad_norm),
+            solved,
+            None if solved else state.shown,
+            certificate,
+        )
+        if solved or not inner.accurate:
+            return after
+        move = self.upper_step().move(view, state.nit, state.x, trial.found(inner), project, after.scales, False)
+        return dataclasses.replace(after, x=move.x, y=move.y, u=move.u, memory=move.memory, shown=move.shown)
+
+    def further(self, problem: BilevelProblem, nit: int, seconds: float) -> str:
+        """Say when a stochastic method is the better tool; see `Solver.further`."""
+        n = getattr(problem, "n_samples_lower", 1)
+        if n < MANY_ROWS or not nit or seconds / nit < SLOW:
+            return ""
+        return (
+            f"for {n:,} samples with {seconds / nit:.1f} s an iteration a stochastic method such as 'ma-saba' gets "
+            "further in the same time, if its steps are given; "
+        )
+
+    def directions(self, view: CountedProblem, state: State) -> Directions:
+        """Solve the inner problems at the current x; see `DeterministicSolver.directions`."""
+        trial = _Trial(self, view, state, np.asarray)
+        inner = trial.solve(0.0)
+        return trial.found(trial.adjoint(inner) if isinstance(inner, LowerPoint) else inner)
+
+    def upper_step(self) -> UpperStep:
+        """Return `nbo.monotone_step.MonotoneStep`, or the given step; see `DeterministicSolver.upper_step`."""
+        return MonotoneStep() if self.step_size is None else ScheduledStep(self.step_size)
+
+    def cost_per_iteration(self, dim_y: int) -> OracleCounts:
+        """Return the most oracle calls of one iteration; see the class.
+
+        Parameters
+        ----------
+        dim_y : int
+            n.
+
+        Returns
+        -------
+        OracleCounts
+            Upper bounds.
+        """
+        adjoints = 1 + TIMES + REFINEMENTS
+        newton = self.n_lower_steps + REFINEMENTS
+        return OracleCounts(
+            upper_grad=adjoints,
+            lower_value=41 * newton,
+            lower_grad_y=3 * newton + 1,
+            lower_hvp=(newton + adjoints) * (self.n_linear_steps + 2) + 2 * dim_y,
+            lower_jvp=2 * adjoints,
+        )
+
+
+class _Trial:
+    """The inner solutions at one x, as accurate as an iteration of `Auto` needs them."""
+
+    def __init__(self, solver: Auto, view: CountedProblem, state: State, project: Any) -> None:
+        self._view, self._state, self._project = view, state, project
+        self._system = InnerSystem(view, state.memory.get("system") or SystemMemory(), solver.n_linear_steps)
+        self._solver = InnerSolver(
+            view, state.x, self._system, solver.n_lower_steps, state.scales.lower_grad, state.scales.upper_grad
+        )
+        past = progress_of(state.memory)
+        first = past.anchor is None
+        value = np.inf if first else VALUE * past.accuracy * past.promised
+        lower = past.accuracy * (FIRST_LOWER if first else LOWER)
+        self._accuracy = Accuracy(value, lower, ADJOINT * past.accuracy)
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What the next iteration goes on with."""
+        return {**self._state.memory, "system": self._system.memory}
+
+    def size(self, inner: InnerSolution) -> float:
+        """Return the projected hypergradient norm."""
+        x = self._state.x
+        return norm(x - self._project(x - inner.d_x))
+
+    def solve(self, tol: float) -> InnerSolution | LowerPoint:
+        """Solve for y and u as accurately as the upper step needs; return y alone where its steps did not suffice."""
+        inner = self._solver.solve(self._state.y, self._state.u, self._accuracy)
+        for _ in range(TIMES):
+            if isinstance(inner, LowerPoint) or not inner.accurate:
+                break
+            if inner.u_error <= DIRECTION * max(self.size(inner), tol):
+                break
+            inner = self._solver.sharpen(inner, SHARPER)
+        return inner
+
+    def adjoint(self, point: LowerPoint) -> InnerSolution:
+        """Solve for u at a y that is not accurate yet."""
+        return self._solver.adjoint(point, np.inf, self._state.u, self._accuracy.adjoint)
+
+    def certify(self, inner: InnerSolution, tol: float) -> tuple[InnerSolution, Certificate]:
+        """Refine until the error of d_x is known, and by the problem's constants if they can tell."""
+        x, eps = self._state.x, float(np.finfo(self._view.dtype).eps)
+        error = np.inf
+        for _ in range(REFINEMENTS):
+            finer = self._solver.refine(inner)
+            moved = max(norm(finer.d_x - inner.d_x), 10 * eps * norm(finer.d_x))
+            stuck = moved > error / 2
+            inner, error = finer, min(moved, error)
+            size = self.size(inner)
+            if size > tol:
+                break
+            bound = error_bound(self._view.problem, x, inner.point.norm, inner.residual)
+            if bound is not None and bound.kind == "bound" and size + bound.error <= tol:
+                return inner, bound
+            if size + error <= tol and (stuck or bound is None or bound.kind != "bound"):
+                break
+        return inner, Certificate(error, "estimate")
+
+    def found(self, inner: InnerSolution) -> Directions:
+        """Return what the upper step needs."""
+        return Directions(
+            d_x=inner.d_x,
+            y=inner.point.y,
+            u=inner.u,
+            y_at=inner.point.y,
+            y_change=self._state.y - inner.point.y,
+            u_change=self._state.u - inner.u,
+            lower_grad_norm=inner.point.norm,
+            adjoint_residual=inner.residual,
+            upper_grad_norm=inner.upper_grad_norm,
+            jvp_norm=inner.jvp_norm,
+            correction=inner.correction,
+            value_error=inner.value_error,
+            memory=self.memory,
+        )
