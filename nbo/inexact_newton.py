@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from nbo._vectors import norm
 from nbo.oracles import CountedProblem, NonFiniteOracleError
+from nbo.preconditioning import InnerSystem
 from nbo.problem import LowerModel
 
 Array = npt.NDArray[Any]
@@ -23,6 +25,15 @@ TRIALS = 40
 SHORTEST, LONGEST = 0.1, 0.5
 #: Values that rise down to such a step are no matter of rounding.
 TINY = 1e-3
+#: The first Newton system is solved to this part of its right-hand side, later ones as the progress of the steps
+#: suggests (Eisenstat and Walker, 1996, choice 2), no further than to the second number: far from y* accurate
+#: directions are waste.
+FORCING, LEAST = 0.1, 1e-3
+#: A direction may be so many times longer than the move that the one before allowed, or than itself if it was cut to
+#: what could be trusted and a full step.
+SHORTENED, LENGTHENED = 1.5, 4.0
+#: Why a descent ended whose steps ran out.
+OUT_OF_STEPS = "the limit of iterations was reached"
 #: A promised decrease of so many rounding units of g is too small for values to tell.
 UNITS = 1e2
 
@@ -151,3 +162,105 @@ def _backtrack(
         factor = slope * step / (2 * (found - value + slope * step))
         step, trial = step * min(max(factor, SHORTEST), LONGEST), None
     return NO_DESCENT
+
+
+class LowerSolver:
+    """Newton's method on g(x, .).
+
+    Parameters
+    ----------
+    view : CountedProblem
+        The oracles.
+    x : ndarray
+        (m,).
+    system : InnerSystem
+        Solves Newton systems.
+    n_steps : int
+        The most steps, over the life of this object.
+
+    Attributes
+    ----------
+    error : float
+        An estimate of |y - y*| at the last point; infinite where the last direction was not a whole Newton direction,
+        which alone can tell.
+    left : int
+        The steps that are left.
+    """
+
+    def __init__(self, view: CountedProblem, x: Array, system: InnerSystem, n_steps: int) -> None:
+        self._view, self._x, self._system = view, x, system
+        self._radius = np.inf
+        self.error, self.left = np.inf, n_steps
+
+    def minimize(self, y: Array, enough: Callable[[LowerPoint], bool]) -> tuple[LowerPoint, str]:
+        """Descend from a start.
+
+        Parameters
+        ----------
+        y : ndarray
+            The start, (n,).
+        enough : callable
+            Whether to end at a point.
+
+        Returns
+        -------
+        point : LowerPoint
+            The last one.
+        why : str
+            Why it did not go on; empty if there was no need to.
+        """
+        point, forcing = lower_point(self._view, self._x, y), FORCING
+        while not enough(point):
+            if self.left <= 0:
+                return point, OUT_OF_STEPS
+            following = self.step(point, forcing)
+            if isinstance(following, str):
+                return point, following
+            forcing = _next_forcing(forcing, following.norm / point.norm)
+            point = following
+        return point, ""
+
+    def step(self, point: LowerPoint, forcing: float) -> LowerPoint | str:
+        """Take one step.
+
+        Parameters
+        ----------
+        point : LowerPoint
+            Where it starts.
+        forcing : float
+            The residual of the Newton system, relative to its right-hand side.
+
+        Returns
+        -------
+        LowerPoint or str
+            Where it ends, or why there is none.
+        """
+        self.left -= 1
+        limits = np.array([forcing * point.norm])
+        direction = self._system.solve(point.model, point.grad[None], limits, self._radius).solution[0]
+        following = newton_step(self._view, self._x, point, direction)
+        length = norm(direction)
+        if isinstance(following, str):
+            self.error = min(self.error, length)
+            return following
+        cut = length >= 0.9 * self._radius
+        whole = self._trust(length, norm(following.y - point.y), cut) and not cut
+        self.error = length * min(following.norm / (point.norm or 1.0), 1.0) if whole else np.inf
+        return following
+
+    def _trust(self, length: float, moved: float, cut: bool) -> bool:
+        """Bound the next direction by the move that this one allowed, and tell whether it was a full step."""
+        if moved < 0.9 * length:  # a longer direction would be computed in vain
+            self._radius = SHORTENED * moved
+            return False
+        if cut:
+            self._radius *= LENGTHENED
+        return True
+
+
+def _next_forcing(forcing: float, ratio: float) -> float:
+    """Return how accurately to solve the next Newton system, after a step that shortened the gradient by a ratio."""
+    usual = 0.9 * ratio**2
+    if 0.9 * forcing**2 > 0.1:  # not at once
+        usual = max(usual, 0.9 * forcing**2)
+    return min(max(usual, LEAST), FORCING)

@@ -8,21 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._vectors import norm
-from nbo.inexact_newton import LowerPoint, lower_point, newton_step
+from nbo.inexact_newton import OUT_OF_STEPS, LowerPoint, LowerSolver
 from nbo.oracles import CountedProblem
 from nbo.preconditioning import InnerSystem
 
 Array = npt.NDArray[Any]
 
-#: A start of u is improved to at least this part of its residual, and refinements reduce theirs to that one.
+#: A start of u is improved to at least this part of its residual, and refinements reduce residuals to that one.
 IMPROVED, SHARP = 0.05, 1e-3
-#: The first Newton system is solved to this part of its right-hand side, later ones as the progress of the steps
-#: suggests (Eisenstat and Walker, 1996, choice 2), no further than to the second number: far from y* accurate
-#: directions are waste.
-FORCING, LEAST = 0.1, 1e-3
-#: A direction may be so many times longer than the move that the one before allowed, or than itself if it was cut to
-#: what could be trusted and a full step.
-SHORTENED, LENGTHENED = 1.5, 4.0
 #: Residuals of so many rounding units of the largest gradient seen are at the rounding floor.
 UNITS = 1e2
 
@@ -123,9 +116,9 @@ class InnerSolver:
         lower_scale: float = 0.0,
         upper_scale: float = 0.0,
     ) -> None:
-        self._view, self._x, self._system, self._left = view, x, system, n_steps
+        self._view, self._x, self._system = view, x, system
+        self._lower = LowerSolver(view, x, system, n_steps)
         self._lower_scale, self._upper_scale = lower_scale, upper_scale
-        self._radius = np.inf
         self._unit = UNITS * float(np.finfo(view.dtype).eps)
 
     def solve(self, y: Array, u: Array, accuracy: Accuracy) -> InnerSolution | LowerPoint:
@@ -143,49 +136,17 @@ class InnerSolver:
         InnerSolution or LowerPoint
             Only the last y if the steps have run out before it was accurate.
         """
-        point = lower_point(self._view, self._x, y)
-        self._lower_scale = max(self._lower_scale, point.norm)
-        error, forcing = np.inf, FORCING
-        while not self._is_accurate(point, error, u, accuracy):
-            if self._left <= 0:
-                return point
-            following, error = self._step(point, error, forcing)
-            if following is point:
-                break  # at the rounding floor
-            forcing = _next_forcing(forcing, following.norm / point.norm)
-            point = following
-        return self.adjoint(point, error, u, accuracy.adjoint)
+        point, why = self._lower.minimize(y, lambda point: self._is_accurate(point, u, accuracy))
+        if why == OUT_OF_STEPS:
+            return point
+        return self.adjoint(point, self._lower.error, u, accuracy.adjoint)
 
-    def _is_accurate(self, point: LowerPoint, error: float, u: Array, accuracy: Accuracy) -> bool:
+    def _is_accurate(self, point: LowerPoint, u: Array, accuracy: Accuracy) -> bool:
+        self._lower_scale = max(self._lower_scale, point.norm)
         if point.norm <= self._unit * self._lower_scale:
             return True
-        near = error <= accuracy.lower * norm(point.y)
+        near = self._lower.error <= accuracy.lower * norm(point.y)
         return near and abs(float(u @ point.grad)) <= accuracy.value
-
-    def _step(self, point: LowerPoint, error: float, forcing: float) -> tuple[LowerPoint, float]:
-        """Take a Newton step; return the same point where there is none, and an estimate of its error."""
-        self._left -= 1
-        limits = np.array([forcing * point.norm])
-        direction = self._system.solve(point.model, point.grad[None], limits, self._radius).solution[0]
-        following = newton_step(self._view, self._x, point, direction)
-        if isinstance(following, str):
-            return point, min(error, norm(direction))
-        length, radius = norm(direction), self._radius
-        whole = self._trust(length, norm(following.y - point.y)) and length < 0.9 * radius
-        # only a whole Newton direction tells how far away y* was
-        return following, length * min(following.norm / (point.norm or 1.0), 1.0) if whole else np.inf
-
-    def _trust(self, length: float, moved: float) -> bool:
-        """Bound the next direction by the move that this one allowed, so that a long one is not computed in vain.
-
-        Returns whether the move was the direction itself.
-        """
-        if moved < 0.9 * length:
-            self._radius = SHORTENED * moved
-            return False
-        if length >= 0.9 * self._radius:
-            self._radius *= LENGTHENED
-        return True
 
     def adjoint(self, point: LowerPoint, y_error: float, u: Array, relative: float) -> InnerSolution:
         """Solve H u = grad_2 f at a y.
@@ -256,14 +217,8 @@ class InnerSolver:
         InnerSolution
             The better one, or nearly the same where rounding allows no more.
         """
-        point, error = self._step(solution.point, solution.y_error, SHARP)
+        point = self._lower.step(solution.point, SHARP)
+        if isinstance(point, str):
+            point = solution.point
         relative = SHARP * solution.residual / (solution.upper_grad_norm or 1.0)
-        return self.adjoint(point, error, solution.u, relative)
-
-
-def _next_forcing(forcing: float, ratio: float) -> float:
-    """Return how accurately to solve the next Newton system, after a step that shortened the gradient by a ratio."""
-    usual = 0.9 * ratio**2
-    if 0.9 * forcing**2 > 0.1:  # not at once
-        usual = max(usual, 0.9 * forcing**2)
-    return min(max(usual, LEAST), FORCING)
+        return self.adjoint(point, self._lower.error, solution.u, relative)

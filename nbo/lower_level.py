@@ -12,9 +12,9 @@ from nbo._display import Printed
 from nbo._validation import real
 from nbo._vectors import norm
 from nbo.certificate import Certificate, error_bound
-from nbo.inexact_newton import LowerPoint, at_rounding, lower_point, newton_step
-from nbo.linear_solvers import Cholesky, ConjugateGradient, LinearSolver
+from nbo.inexact_newton import OUT_OF_STEPS, LowerPoint, LowerSolver, at_rounding, lower_point
 from nbo.oracles import CountedProblem, OracleCounts, finite_or_named
+from nbo.preconditioning import InnerSystem, SystemMemory
 from nbo.problem import BilevelProblem
 
 Array = npt.NDArray[Any]
@@ -25,8 +25,8 @@ DEFAULT_TOL = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-4}
 #: The most Newton iterations.
 MAX_NEWTON = 200
 
-#: Up to this n the Hessian is formed and factorised instead of running conjugate gradients.
-DIRECT_DIM = 300
+#: The residuals of the refinement of a hypergradient, relative to those before.
+REFINED = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -104,9 +104,10 @@ class _Newton(NamedTuple):
     point: LowerPoint
     steps: int
     why: str
+    system: InnerSystem
 
 
-_AT_LIMIT = "the limit of iterations was reached: start from y0 = the y of this solution, or see nbo.check_problem"
+_AT_LIMIT = f"{OUT_OF_STEPS}: start from y0 = the y of this solution, or see nbo.check_problem"
 
 
 def solve_lower_level(
@@ -114,8 +115,9 @@ def solve_lower_level(
 ) -> LowerSolution:
     """Solve min_y g(x, y) by a globalised Newton method, from any start.
 
-    Newton directions by Cholesky (n up to 300) or conjugate gradients; full steps while they shorten the gradient, else
-    a backtracking line search on g that recognises the rounding floor, see `nbo.inexact_newton.newton_step`.
+    Newton directions by conjugate gradients, with the Hessian of an earlier point as preconditioner where that pays
+    (`nbo.preconditioning.InnerSystem`); full steps while they shorten the gradient, else a backtracking line search on
+    g that recognises the rounding floor (`nbo.inexact_newton.newton_step`).
 
     Parameters
     ----------
@@ -143,7 +145,7 @@ def solve_lower_level(
     """
     view = CountedProblem(problem)
     with finite_or_named():
-        (point, steps, why), limit = _start(view, view.upper_point("x", x), y0, tol)
+        (point, steps, why, _), limit = _start(view, view.upper_point("x", x), y0, tol)
     success = point.norm <= limit
     message = f"grad_norm = {point.norm:.3g} against tol = {limit:g} after {steps} Newton iterations"
     if not success:
@@ -200,10 +202,10 @@ def _hypergradient(view: CountedProblem, x: Array, start: _Newton, limit: float)
     """Solve for u at an accurate y, refine both once and bound the error."""
     point = start.point
     grad_1, grad_2 = view.upper_grad(x, point.y)
-    solver = _linear_solver(view.dim_y, 0.1 * limit / max(norm(grad_2), 1e-300))
-    u = solver.solve(point.model.hvp, grad_2[None]).solution[0]
+    system = start.system
+    u = system.solve(point.model, grad_2[None], np.array([0.1 * limit])).solution[0]
     before = grad_1 - point.model.jvp(u)
-    refined, u, grad, residual, moved = _refine(view, x, point, u, before)
+    refined, u, grad, residual, moved = _refine(view, x, system, point, u, before)
     rounding = 10 * float(np.finfo(view.dtype).eps) * norm(grad)
     bound = error_bound(view.problem, x, refined.norm, residual)
     error, kind = bound or Certificate(max(moved, rounding), "estimate")
@@ -227,20 +229,20 @@ def _hypergradient(view: CountedProblem, x: Array, start: _Newton, limit: float)
 
 
 def _refine(
-    view: CountedProblem, x: Array, point: LowerPoint, u: Array, before: Array
+    view: CountedProblem, x: Array, system: InnerSystem, point: LowerPoint, u: Array, before: Array
 ) -> tuple[LowerPoint, Array, Array, float, float]:
     """Take one Newton step on y, then one on u at the new y, and keep what helps.
 
     Returns the point, u, the hypergradient, the adjoint residual and how far the refinement moves the
     hypergradient, whether or not it is kept.
     """
-    solver = _linear_solver(view.dim_y, 1e-6)
-    trial = lower_point(view, x, point.y - solver.solve(point.model.hvp, point.grad[None]).solution[0])
+    direction = system.solve(point.model, point.grad[None], np.array([REFINED * point.norm])).solution[0]
+    trial = lower_point(view, x, point.y - direction)
     if trial.norm < point.norm:
         point = trial
     grad_1, grad_2 = view.upper_grad(x, point.y)
     residual = point.model.hvp(u[None])[0] - grad_2
-    refined = u - solver.solve(point.model.hvp, residual[None]).solution[0]
+    refined = u - system.solve(point.model, residual[None], np.array([REFINED * norm(residual)])).solution[0]
     new = norm(point.model.hvp(refined[None])[0] - grad_2)
     after = grad_1 - point.model.jvp(refined)
     moved = norm(after - before)
@@ -253,23 +255,8 @@ def _start(view: CountedProblem, x: Array, y0: Any, tol: float | None) -> tuple[
     """Solve the lower level; return the solution and the tolerance."""
     y = view.lower_start("y0", y0)
     limit = DEFAULT_TOL[view.dtype] if tol is None else real("tol", tol, positive=True)
-    return _newton(view, x, y, limit), limit
-
-
-def _newton(view: CountedProblem, x: Array, y: Array, tol: float) -> _Newton:
-    """Minimise g(x, .) by Newton's method with a line search."""
-    point = lower_point(view, x, y)
-    for k in range(MAX_NEWTON):
-        if point.norm <= tol:
-            return _Newton(point, k, "")
-        solver = _linear_solver(view.dim_y, min(0.1, point.norm))
-        direction = solver.solve(point.model.hvp, point.grad[None]).solution[0]
-        following = newton_step(view, x, point, direction)
-        if isinstance(following, str):
-            return _Newton(point, k, following)
-        point = following
-    return _Newton(point, MAX_NEWTON, _AT_LIMIT)
-
-
-def _linear_solver(dim_y: int, tol: float) -> LinearSolver:
-    return Cholesky() if dim_y <= DIRECT_DIM else ConjugateGradient(max(1000, 2 * dim_y), max(tol, 1e-14))
+    system = InnerSystem(view, SystemMemory(), max(1000, 2 * view.dim_y))
+    solver = LowerSolver(view, x, system, MAX_NEWTON)
+    point, why = solver.minimize(y, lambda point: point.norm <= limit)
+    why = _AT_LIMIT if why == OUT_OF_STEPS else why
+    return _Newton(point, MAX_NEWTON - solver.left, why, system), limit
