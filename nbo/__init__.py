@@ -127,7 +127,7 @@ __all__ = [
 
 
 #: Public modules that are imported when they are first asked for.
-_MODULES = ("checkpoints", "datasets", "plotting", "tuning")
+_MODULES = ("checkpoints", "datasets", "plotting", "sklearn", "tuning")
 
 
 def __getattr__(name: str) -> object:

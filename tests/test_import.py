@@ -32,6 +32,6 @@ def test_star_import_gives_what_all_names():
     assert output_of(program).strip() == "[]"
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "datasets", "plotting", "tuning"])
+@pytest.mark.parametrize("name", ["checkpoints", "datasets", "plotting", "sklearn", "tuning"])
 def test_public_modules_need_no_import_of_their_own(name):
     assert output_of(f"import nbo; print(nbo.{name}.__name__)").strip() == f"nbo.{name}"

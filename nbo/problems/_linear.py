@@ -19,6 +19,9 @@ from nbo.theory.constants import ProblemConstants
 
 Array = npt.NDArray[Any]
 
+#: The hashes of the two sets of kernels, those with curvatures and those without, which take long to make.
+_codes: dict[bool, str] = {}
+
 
 class Rows(NamedTuple):
     """Checked training and validation rows.
@@ -199,6 +202,14 @@ class LinearModel(CompiledProblem):
         return scores[:, 0] if self.n_outputs == 1 else scores
 
     @functools.cached_property
+    def code(self) -> str:
+        """A hash of what the kernels do; see `CompiledProblem.code`."""
+        keeps_curvatures = self.n_curvatures > 0
+        if keeps_curvatures not in _codes:
+            _codes[keeps_curvatures] = super().code
+        return _codes[keeps_curvatures]
+
+    @functools.cached_property
     def _sizes(self) -> DataSizes:
         return data_sizes(self)
 
@@ -284,6 +295,7 @@ class PenalisedLinearModel(LinearModel):
         noise_variance: float = 1.0,
     ) -> None:
         self._groups = penalty_groups(penalty, n_outputs, rows.A.shape[1], outputs)
+        self._outputs = outputs
         dim_x = int(self._groups.max()) + 1
         super().__init__(
             rows,
@@ -313,21 +325,51 @@ class PenalisedLinearModel(LinearModel):
         PenalisedLinearModel
             Of the same class, with copies of the rows.
         """
-        part = object.__new__(type(self))
         b = self.data.lower[1]
         labels = owned(b[train], b.dtype), owned(b[held_out], b.dtype)
-        part._take_labels(self, *labels)
+        return self._again(rows_at(self._rows, train, held_out), *labels, penalty=self._groups, bounds=self.bounds)
+
+    def penalised(self, penalty: Any, prior: Any = None, *, noise_variance: float = 1.0, bounds: Any = None) -> Self:
+        """Return the same model on the same rows with other penalties.
+
+        What this problem has checked is not checked again, and no data are copied.
+
+        Parameters
+        ----------
+        penalty : str or array_like of int
+            As in the constructor.
+        prior : pair, optional
+            (center, scale), likewise.
+        noise_variance : float
+            Of `Ridge`, likewise.
+        bounds : pair, optional
+            Of x, likewise; the default ones if there are none.
+
+        Returns
+        -------
+        PenalisedLinearModel
+            Of the same class.
+        """
+        labels = self.data.lower[1], self.data.upper[1]
+        return self._again(
+            self._rows, *labels, penalty=penalty, prior=prior, noise_variance=noise_variance, bounds=bounds
+        )
+
+    def _again(self, rows: Rows, b: Array, b_val: Array, *, prior: Any = None, **settings: Any) -> Self:
+        """Return the same model for checked rows."""
+        part = object.__new__(type(self))
+        part._take_labels(self, b, b_val)
         PenalisedLinearModel.__init__(
             part,
-            rows_at(self._rows, train, held_out),
-            *labels,
+            rows,
+            b,
+            b_val,
             loss=type(self.data.common.loss).__name__,  # type: ignore[attr-defined]
             n_outputs=self.n_outputs,
-            outputs="",
-            penalty=self._groups,
-            prior=None,
+            outputs=self._outputs,
             fit_intercept=self.fit_intercept,
-            bounds=self.bounds,
+            prior=prior,
+            **settings,
         )
         return part
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -102,9 +103,39 @@ class CrossValidation(BilevelProblem):
         self.problems = tuple(problem.on_rows(train, held_out) for train, held_out in self.folds)
         held_out = np.array([part._rows.total_val for part in self.problems])
         self.shares = held_out / held_out.sum()
-        self._prior = problem._prior.over(float(held_out.sum()) / problem._rows.total_val)
+        self._held_out_weight = float(held_out.sum())
+        self._prior = problem._prior.over(self._held_out_weight / problem._rows.total_val)
         self.dim_x, self.dim_y = problem.dim_x, self.n_folds * problem.dim_y
         self.bounds, self.dtype = problem.bounds, problem.dtype
+
+    def penalised(self, penalty: Any, prior: Any = None, *, noise_variance: float = 1.0, bounds: Any = None) -> Self:
+        """Return the criterion of the same folds with other penalties.
+
+        The rows of the folds are shared, so that this takes no time.
+
+        Parameters
+        ----------
+        penalty : str or array_like of int
+            As in the constructor of `problem`.
+        prior : pair, optional
+            (center, scale), likewise.
+        noise_variance : float
+            Of `Ridge`, likewise.
+        bounds : pair, optional
+            Of x, likewise; the default ones if there are none.
+
+        Returns
+        -------
+        CrossValidation
+            A new one.
+        """
+        other = copy.copy(self)
+        whole = self.problem.penalised(penalty, prior, noise_variance=noise_variance, bounds=bounds)
+        other.problem = whole
+        other.problems = tuple(part.penalised(whole._groups, bounds=whole.bounds) for part in self.problems)
+        other._prior = whole._prior.over(self._held_out_weight / whole._rows.total_val)
+        other.dim_x, other.bounds = whole.dim_x, whole.bounds
+        return other
 
     def fold_models(self, y: npt.ArrayLike) -> Array:
         """Return the models of the folds.

@@ -318,6 +318,31 @@ def test_other_bad_arguments_are_refused():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_other_penalties_on_the_same_rows(kind):
+    """They give the problem that is built with them, prior and bounds included, and copy no data."""
+    case = LinearCase(kind, intercept=True, weighted=True)
+    built = LinearCase(kind, penalty="shared", intercept=True, weighted=True, prior=PRIOR, noise_variance=2.5)
+    noise = {"noise_variance": 2.5} if kind in ("ridge", "targets") else {}
+    for first, wanted in (
+        (case.problem, built.problem),
+        (CrossValidation(case.problem, PAIRS), CrossValidation(built.problem, PAIRS)),
+    ):
+        found = first.penalised("shared", PRIOR, bounds=wanted.bounds, **noise)
+        x, y, u = point(wanted)
+        assert found.fingerprint() == wanted.fingerprint()
+        assert found.upper_value(x, y) == wanted.upper_value(x, y)
+        for one, other in zip(found.upper_grad(x, y), wanted.upper_grad(x, y), strict=True):
+            close(one, other)
+        close(found.lower_jvp(x, y, u), wanted.lower_jvp(x, y, u))
+        assert first.dim_x > found.dim_x == 1
+        assert np.shares_memory(found.problems[0].A if hasattr(found, "problems") else found.A, parts_of(first).A)
+
+
+def parts_of(problem):
+    return problem.problems[0] if isinstance(problem, CrossValidation) else problem
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_pickled_problems_are_the_same(kind):
     _, problem = folded(kind, layout="csr", **EVERYTHING)
     other = pickle.loads(pickle.dumps(problem))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from reference_problems import N_VAL, ByBatches, LinearCase, N, P
 
 import nbo
+from nbo.compiled import CompiledProblem
 from nbo.kernels import linear_models
 
 KINDS = LinearCase.KINDS
@@ -314,6 +315,15 @@ def test_one_loop_of_every_problem(kind):
 
 
 @pytest.mark.slow
+def test_the_hash_of_the_kernels_is_made_once_for_each_set_of_them():
+    codes = {}
+    for kind in ("binary", "multinomial", "ridge"):
+        problem = LinearCase(kind).problem
+        codes[kind] = problem.code
+        assert problem.code == CompiledProblem.code.func(problem)
+    assert codes["ridge"] != codes["binary"] == codes["multinomial"]
+
+
 @pytest.mark.parametrize("kind", ["multinomial", "cleaning"])
 def test_loops_over_sparse_rows_equal_those_over_dense_ones(kind):
     options = {"share_batches": True, "sampler": "window"}

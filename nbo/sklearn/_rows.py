@@ -1,0 +1,155 @@
+"""The rows that an estimator is given, checked by scikit-learn and stacked for one problem."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+Array = npt.NDArray[Any]
+
+#: Read as they are: C-ordered or CSR, float64 or float32.
+FORMAT: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
+
+
+class GivenRows(NamedTuple):
+    """Rows of positive weight.
+
+    Attributes
+    ----------
+    A : ndarray or CSR
+        (n, p), float64 or float32.
+    b : ndarray
+        Labels or targets as given, one a row.
+    weights : ndarray or None
+        (n,); None if all are 1.
+    numbers : ndarray of int
+        Which of the given rows they are, (n,).
+    n_given : int
+        The number of given rows.
+    """
+
+    A: Any
+    b: Array
+    weights: Array | None
+    numbers: Array
+    n_given: int
+
+    def total(self) -> float:
+        """Return the sum of the weights.
+
+        Returns
+        -------
+        float
+            n without weights.
+        """
+        return float(self.A.shape[0]) if self.weights is None else float(self.weights.sum(dtype=np.float64))
+
+
+def training_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, **checks: Any) -> GivenRows:
+    """Return the training rows, and set `n_features_in_` and `feature_names_in_`.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        What is fitted.
+    X, y, sample_weight : array_like
+        As given to `fit`.
+    **checks
+        More arguments of `validate_data`.
+
+    Returns
+    -------
+    GivenRows
+        Which share memory with `X` where they can.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For bad data, in scikit-learn's words.
+    """
+    A, b = validate_data(estimator, X, y, ensure_min_samples=2, **FORMAT, **checks)
+    return _weighty("sample_weight", A, b, sample_weight)
+
+
+def validation_rows(estimator: Any, X_val: Any, y_val: Any, sample_weight_val: Any, **checks: Any) -> GivenRows | None:
+    """Return the validation rows, if there are any.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Which knows its features.
+    X_val, y_val, sample_weight_val : array_like or None
+        As given to `fit`.
+    **checks
+        More arguments of `validate_data`.
+
+    Returns
+    -------
+    GivenRows or None
+        None without `X_val` and `y_val`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For bad data, or some of them without the others.
+    """
+    if X_val is None and y_val is None:
+        if sample_weight_val is not None:
+            raise ValueError("sample_weight_val: found weights without X_val and y_val; expected all three or none")
+        return None
+    if X_val is None or y_val is None:
+        found, missing = ("y_val", "X_val") if X_val is None else ("X_val", "y_val")
+        raise ValueError(f"{missing}: found None beside {found}; expected both X_val and y_val, or neither")
+    try:
+        A, b = validate_data(estimator, X_val, y_val, reset=False, **FORMAT, **checks)
+    except ValueError as error:
+        raise ValueError(f"X_val, y_val: {error}") from error
+    return _weighty("sample_weight_val", A, b, sample_weight_val)
+
+
+def _weighty(name: str, A: Any, b: Array, sample_weight: Any) -> GivenRows:
+    """Drop rows of zero weight, which are nobody's."""
+    n = A.shape[0]
+    if sample_weight is None:
+        return GivenRows(A, b, None, np.arange(n), n)
+    weights = _check_sample_weight(sample_weight, A, dtype=np.float64, ensure_non_negative=True)
+    numbers = np.flatnonzero(weights)
+    if not numbers.size:
+        raise ValueError(f"{name}: found weights that are all zero; expected one above")
+    if numbers.size < n:
+        A, b, weights = A[numbers], b[numbers], weights[numbers]
+    return GivenRows(A, b, weights, numbers, n)
+
+
+def stacked(rows: GivenRows, validation: GivenRows | None) -> GivenRows:
+    """Return training and validation rows as one.
+
+    Parameters
+    ----------
+    rows : GivenRows
+        The training rows, whose type is kept.
+    validation : GivenRows or None
+        What follows them.
+
+    Returns
+    -------
+    GivenRows
+        Without validation rows those that were given; else `numbers` counts those of the stack.
+    """
+    if validation is None:
+        return rows
+    parts = (rows, validation)
+    dtype = rows.A.dtype
+    if any(sp.issparse(part.A) for part in parts):
+        A = sp.vstack([sp.csr_array(part.A) for part in parts], format="csr", dtype=dtype)
+    else:
+        A = np.concatenate([part.A for part in parts], dtype=dtype)
+    n = A.shape[0]
+    weights = None
+    if any(part.weights is not None for part in parts):
+        weights = np.concatenate([np.ones(part.A.shape[0]) if part.weights is None else part.weights for part in parts])
+    return GivenRows(A, np.concatenate([part.b for part in parts]), weights, np.arange(n), n)

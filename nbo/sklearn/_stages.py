@@ -1,0 +1,292 @@
+"""The stages of tuning: a start without tuning, one shared penalty, finer ones around it, and the final fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import nbo
+from nbo.history import Status
+from nbo.lower_level import DEFAULT_TOL, LowerSolution, solve_lower_level
+from nbo.problems import CrossValidation
+from nbo.problems._linear import PenalisedLinearModel
+from nbo.result import BilevelResult
+
+Array = npt.NDArray[Any]
+
+#: The box of x is C in [e^-12 / n, e^9.2 = 1e4] in scikit-learn's units.
+LOWER, UPPER = -9.2, 12.0
+
+#: The gradient in a log penalty vanishes with the penalty: finer tuning starts no lower than this.
+_FINER_START = -14.0
+
+#: The widths of the prior on finer penalties for penalty_prior="auto". The models of K folds share most of their
+#: training rows, so that their losses tell less about many penalties than their number suggests.
+_SCALE_SPLIT, _SCALE_FOLDS = 1.0, 0.25
+
+
+#: Of the final fit, in units of the default.
+_FINAL_TOL = 1e-4
+
+
+class Settings(NamedTuple):
+    """What a person may choose about the solver.
+
+    Attributes
+    ----------
+    tol : float
+        As in `nbo.minimize`.
+    max_iter : int
+        The most iterations of a stage.
+    verbose : int
+        Whether iterations are printed.
+    """
+
+    tol: float
+    max_iter: int
+    verbose: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stage:
+    """A finished stage.
+
+    Attributes
+    ----------
+    name : str
+        ``"shared"`` or ``"finer"``.
+    result : BilevelResult
+        What the solver returned.
+    y : ndarray
+        The accurate models of the folds there, (n,).
+    loss : float
+        Their mean held-out loss, without a prior.
+    lower, upper : float
+        The box of every log penalty.
+    path : dict
+        Name -> array, an entry an iteration.
+    seconds : float
+        Wall time.
+    """
+
+    name: str
+    result: BilevelResult
+    y: Array
+    loss: float
+    lower: float
+    upper: float
+    path: dict[str, Array]
+    seconds: float
+
+
+def prior_scale(penalty_prior: Any, n_folds: int) -> float | None:
+    """Return the width in x of the prior around the shared penalty.
+
+    Parameters
+    ----------
+    penalty_prior : {"auto"}, float or None
+        The setting.
+    n_folds : int
+        K, 1 for a single split.
+
+    Returns
+    -------
+    float or None
+        None for no prior.
+    """
+    if penalty_prior == "auto":
+        return _SCALE_FOLDS if n_folds > 1 else _SCALE_SPLIT
+    return None if penalty_prior is None else float(penalty_prior)
+
+
+def untuned(problem: CrossValidation, n_train: float, tol: float) -> tuple[Array, Array, float]:
+    """Return the start of tuning, C = 1, with its fold models and its mean held-out loss.
+
+    Parameters
+    ----------
+    problem : CrossValidation
+        With one shared penalty.
+    n_train : float
+        The mean training weight of the folds.
+    tol : float
+        Of the solver; the fits are more accurate.
+
+    Returns
+    -------
+    x0, y0 : ndarray
+        (1,) and (n,).
+    loss : float
+        f there.
+    """
+    x0 = np.clip([-np.log(n_train)], *box(n_train))
+    y0 = _fold_fits(problem, x0, None, tol)
+    return x0, y0, problem.upper_value(x0, y0.astype(problem.dtype))
+
+
+def _fold_fits(problem: CrossValidation, x: Array, y: Array | None, tol: float) -> Array:
+    """Return accurate models of the folds, each from its own or from that of the fold before."""
+    starts = [None] * problem.n_folds if y is None else problem.fold_models(y)
+    models: list[Array] = []
+    for part, given in zip(problem.problems, starts, strict=True):
+        start = models[-1] if given is None and models else given
+        models.append(solve_lower_level(part, x, y0=start, tol=max(1e-2 * tol, DEFAULT_TOL[problem.dtype])).y)
+    return np.concatenate(models)
+
+
+def box(n_train: float) -> tuple[float, float]:
+    """Return the bounds of a log penalty.
+
+    Parameters
+    ----------
+    n_train : float
+        The mean training weight of the folds.
+
+    Returns
+    -------
+    tuple of float
+        The lower and the upper one, which hold log penalties of C in [e^-12 / n, 1e4].
+    """
+    return LOWER - np.log(max(n_train, 1.0)), UPPER
+
+
+def tune_shared(problem: CrossValidation, start: tuple[Array, Array], n_train: float, settings: Settings) -> Stage:
+    """Tune one penalty for all coefficients.
+
+    Parameters
+    ----------
+    problem : CrossValidation
+        With one shared penalty.
+    start : tuple of ndarray
+        x0 and y0.
+    n_train : float
+        The mean training weight of the folds.
+    settings : Settings
+        Of the solver.
+
+    Returns
+    -------
+    Stage
+        With x in its path.
+    """
+    x0, y0 = start
+    return _run("shared", problem, problem, settings, box(n_train), x0, y0, None)
+
+
+def tune_finer(problem: CrossValidation, shared_problem: CrossValidation, shared: Stage, settings: Settings) -> Stage:
+    """Tune finer penalties from the shared one.
+
+    Parameters
+    ----------
+    problem, shared_problem : CrossValidation
+        With those penalties, under a prior, and with the shared one.
+    shared : Stage
+        The finished shared stage.
+    settings : Settings
+        Of the solver.
+
+    Returns
+    -------
+    Stage
+        Without x in its path.
+    """
+    limits = shared.lower, shared.upper
+    x0 = np.full(problem.dim_x, np.clip(max(shared.result.x[0], _FINER_START), *limits))
+    return _run("finer", problem, shared_problem, settings, limits, x0, shared.y, shared.result.u)
+
+
+def _run(
+    name: str,
+    problem: CrossValidation,
+    without_prior: CrossValidation,
+    settings: Settings,
+    limits: tuple[float, float],
+    x0: Array,
+    y0: Array,
+    u0: Array | None,
+) -> Stage:
+    began = time.perf_counter()
+    watch = _Watch(name, x0, settings.verbose)
+    result = nbo.minimize(
+        problem,
+        x0,
+        y0=y0,
+        u0=u0,
+        tol=settings.tol,
+        max_iter=settings.max_iter,
+        bounds=limits,
+        callback=watch,
+    )
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # the solver has caught it to hand over its state; the person still wants to stop
+    path = {key: result.history[key] for key in ("iteration", "seconds", "value", "hypergrad_norm")}
+    if name == "shared":
+        path["x"] = np.array([watch.visited.get(nit, np.nan) for nit in path["iteration"].tolist()])
+    y = _fold_fits(problem, result.x, result.y, settings.tol)
+    # f depends on x through its prior alone, and this problem has none
+    loss = without_prior.upper_value(result.x[:1], y.astype(problem.dtype))
+    return Stage(name, result, y, loss, *limits, path, time.perf_counter() - began)
+
+
+class _Watch:
+    """A callback that keeps the shared x of every iteration, and prints."""
+
+    def __init__(self, name: str, x0: Array, verbose: int) -> None:
+        self.name, self.verbose = name, verbose
+        self.visited = {0: float(x0[0])}
+
+    def __call__(self, intermediate_result: Any) -> None:
+        self.visited[intermediate_result.nit] = float(intermediate_result.x[0])
+        if self.verbose:
+            print(
+                f"{self.name} stage, iteration {intermediate_result.nit}: criterion {intermediate_result.fun:.6g}, "
+                f"hypergradient {intermediate_result.hypergrad_norm:.2g}"
+            )
+
+
+def refitted(problem: CrossValidation, x: Array, y: Array, n_train: float) -> LowerSolution:
+    """Fit all rows at the tuned C: a mean over more rows needs a smaller e^x.
+
+    Parameters
+    ----------
+    problem : CrossValidation
+        The criterion, which knows all rows.
+    x, y : ndarray
+        The tuned log penalties, and the models of the folds.
+    n_train : float
+        The mean training weight of the folds.
+
+    Returns
+    -------
+    LowerSolution
+        The model.
+    """
+    n_all = problem.problem._rows.total
+    return _solved(problem.problem, x + np.log(n_train / n_all), problem.fold_models(y).mean(axis=0))
+
+
+def fold_mean(problem: CrossValidation, x: Array, y: Array) -> Array:
+    """Return the mean of the accurate models of the folds, of one split the model of its training rows.
+
+    Parameters
+    ----------
+    problem : CrossValidation
+        The criterion.
+    x, y : ndarray
+        The tuned log penalties, and the models of the folds.
+
+    Returns
+    -------
+    ndarray
+        The model.
+    """
+    folds = zip(problem.problems, problem.fold_models(y), strict=True)
+    return np.mean([_solved(part, x, model).y for part, model in folds], axis=0)
+
+
+def _solved(problem: PenalisedLinearModel, x: Array, y0: Array) -> LowerSolution:
+    """Fit to the last digit: under the weakest penalties allowed, a small gradient may still be far from the model."""
+    return solve_lower_level(problem, x, y0=y0, tol=_FINAL_TOL * DEFAULT_TOL[problem.dtype])
