@@ -20,7 +20,7 @@ from nbo.experiments.command import add_reproduce
 from nbo.theory.command import add_theory
 
 if TYPE_CHECKING:
-    from nbo.tuning.outputs import ResultFolder
+    from nbo._result_folder import ResultFolder
 
 #: Exit statuses beside 0 and that after Ctrl-C: output that cannot be printed, a mistake of the user, and, as 128 + the
 #: signal's number, output that nobody reads.
@@ -233,7 +233,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     try:
         dataset = datasets.read_binary(arguments.data, arguments.target)
         folder = arguments.out or Path(f"nbo-tune-{dataset.name}")
-        with outputs.ResultFolder(folder, force=arguments.force) as place:
+        with outputs.place_for(folder, force=arguments.force) as place:
             report = _tuned(dataset, arguments)
             # The files come first: output that nobody reads or that cannot be printed must not cost the results.
             status = _write(report, place, arguments.quiet)
@@ -263,11 +263,12 @@ def _write(report: Any, place: ResultFolder, quiet: bool) -> int:
     """Write the result folder, and complain about what could not be written; Ctrl-C waits for the end of it."""
     from nbo._files import FolderError
     from nbo._interrupts import held
+    from nbo.tuning import outputs
 
     status = INTERRUPTED if report.interrupted else 0
     try:
         with held():
-            omitted = place.write(report)
+            omitted = place.write(lambda folder: outputs.write_files(report, folder))
             for line in [] if quiet else omitted:
                 _complain(line)
     except FolderError as error:

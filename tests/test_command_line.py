@@ -219,7 +219,7 @@ def test_results_that_cannot_be_written_are_shown_all_the_same(capsys, monkeypat
     def fail(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(outputs, "_write_files", fail)
+    monkeypatch.setattr(outputs, "write_files", fail)
     assert main(["tune", "breast_cancer", "--max-iter", "1"]) == 2
     shown = capsys.readouterr()
     assert "per-feature" in shown.out
@@ -330,13 +330,13 @@ def test_place_that_cannot_be_is_found_before_the_work(tmp_path, capsys, monkeyp
 
 
 def test_ctrl_c_while_files_are_written_waits_for_them(tmp_path, capsys, monkeypatch):
-    write_files = outputs._write_files
+    write_files = outputs.write_files
 
     def press_and_write(*arguments):
         signal.raise_signal(signal.SIGINT)
         return write_files(*arguments)
 
-    monkeypatch.setattr(outputs, "_write_files", press_and_write)
+    monkeypatch.setattr(outputs, "write_files", press_and_write)
     assert main(["tune", "breast_cancer", "--max-iter", "1", "--out", "out", "--quiet"]) == 130
     assert capsys.readouterr().out.endswith("results: out\n")
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES

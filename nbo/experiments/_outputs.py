@@ -7,6 +7,7 @@ import io
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from nbo._page import html
 from nbo._versions import machine, package_versions
 from nbo.experiments import _figures, _report, _tables
 from nbo.experiments.catalogue import FIGURES
@@ -62,7 +63,7 @@ def write(found: Reproduction, store: Store, *, jobs: int, seconds: float) -> No
             store.write(f"figures/{layout.name}.csv", _tables.Table(figure.header, figure.rows).csv())
     text = _report.markdown(found, drawn, facts)
     store.write("report.md", text)
-    store.write("report.html", _report.html(text, pictures))
+    store.write("report.html", html(_report.TITLE, text, pictures))
     store.write_json("machine.json", facts)
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nbo._page import Formatted, escaped, in_markdown
 from nbo.experiments._results import BAND, CONFIDENCE, CaseResult
-from nbo.experiments._tables import Formatted, arrivals, escaped, finals, in_markdown, ratio_in_words, steps
+from nbo.experiments._tables import arrivals, finals, ratio_in_words, steps
 from nbo.experiments.catalogue import EXPERIMENTS
 from nbo.experiments.claims import Claim, Judgement, tally
 from nbo.experiments.configuration import Experiment, FigureLayout
 
 if TYPE_CHECKING:
     from nbo.experiments.reproduction import Reproduction
+
+TITLE = "The experiments of the NBO paper, reproduced"
 
 _QUICK = (
     "**This is the quick version: data, grids, budgets and repeats are reduced. It shows that everything works, and "
@@ -59,7 +60,7 @@ def markdown(found: Reproduction, figures: Sequence[FigureLayout], facts: Mappin
     str
         In Markdown; pictures are in ``figures``.
     """
-    lines = ["# The experiments of the NBO paper, reproduced", ""]
+    lines = [f"# {TITLE}", ""]
     lines += [_QUICK, ""] if found.scale == "quick" else []
     lines += ["## Verdicts", "", f"Claims: {len(found.verdicts)}; {tally(found.verdicts)}.", ""]
     lines += in_markdown(
@@ -142,44 +143,3 @@ def _case(result: CaseResult) -> list[str]:
         [(r.first, r.other, r.level, r.axis, *ratio_in_words(r), r.wins, r.losses) for r in result.ratios()],
     )
     return lines
-
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: 0.85rem; display: block; overflow-x: auto; }
-th, td { border: 1px solid #ccc; padding: 0.2rem 0.6rem; text-align: left; vertical-align: top; }
-th { background: #f2f2f2; }
-img { max-width: 100%; height: auto; }
-pre { overflow-x: auto; background: #f7f7f7; padding: 0.8rem; font-size: 0.8rem; }
-"""
-
-
-def html(text: str, pictures: Mapping[str, bytes]) -> str:
-    """Return a report as one HTML file.
-
-    Parameters
-    ----------
-    text : str
-        In Markdown.
-    pictures : mapping of str to bytes
-        Path in the text -> PNG.
-
-    Returns
-    -------
-    str
-        The page, which needs no other file.
-    """
-    import markdown as converter
-
-    body = converter.markdown(text, extensions=["tables", "fenced_code", "sane_lists"])
-
-    def embedded(match: re.Match[str]) -> str:
-        return f'src="data:image/png;base64,{base64.b64encode(pictures[match[1]]).decode()}"'
-
-    body = re.sub(r'src="([^"]+)"', embedded, body)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-        f"<title>The experiments of the NBO paper, reproduced</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n{body}\n</body>\n</html>\n"
-    )

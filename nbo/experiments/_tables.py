@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -112,31 +110,3 @@ def ratio_in_words(ratio: Ratio) -> tuple[str, str]:
         return f"only {ratio.other if ratio.ratio else ratio.first} arrived", "-"
     ends = ("never" if np.isinf(end) else f"{end:.2f}" for end in (ratio.low, ratio.high))
     return f"{ratio.ratio:.2f}", "-" if np.isnan(ratio.low) else f"[{', '.join(ends)}]"
-
-
-class Formatted(str):
-    """A text that is Markdown already."""
-
-
-def escaped(text: str) -> str:
-    """Return a text of which Markdown and HTML take no sign for one of theirs."""
-    if isinstance(text, Formatted):
-        return text
-    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(text, quote=False))
-
-
-def in_markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Return the lines of a table in Markdown."""
-
-    def line(cells: Sequence[Any]) -> str:
-        return "| " + " | ".join(escaped(_short(cell)) for cell in cells) + " |"
-
-    return [line(header), line(["---"] * len(header)), *map(line, rows), ""] if rows else []
-
-
-def _short(value: Any) -> str:
-    if not isinstance(value, (float, np.floating)):
-        return value if isinstance(value, str) else str(value)
-    if np.isnan(value):
-        return "-"
-    return f"{value:.3g}" if np.isfinite(value) else "never"

@@ -14,16 +14,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nbo._files import FolderError
+from nbo._result_folder import _exchange, plain
 from nbo.tuning import outputs, pictures, tune
 from nbo.tuning.models import FittedModel
-from nbo.tuning.outputs import FolderError, ResultFolder, write
+from nbo.tuning.outputs import place_for, write
 
 FILES = ["convergence.png", "history.csv", "model.npz", "penalties.png", "result.json"]
 
 
 def enter(folder, force):
     """Take a place for results and leave it without any."""
-    with ResultFolder(folder, force=force):
+    with place_for(folder, force=force):
         pass
 
 
@@ -181,7 +183,7 @@ def test_report_without_a_stage(report, tmp_path):
 
 
 def test_numbers_that_are_not_finite_become_null():
-    found = outputs._plain({"a": [np.inf, np.float32(0.5), np.int64(3), np.bool_(True)], "b": (None, "text")})
+    found = plain({"a": [np.inf, np.float32(0.5), np.int64(3), np.bool_(True)], "b": (None, "text")})
     assert found == {"a": [None, 0.5, 3, True], "b": [None, "text"]}
     assert json.dumps(found, allow_nan=False)
 
@@ -236,11 +238,11 @@ def test_force_refuses_a_result_among_other_things(report, tmp_path, name, make)
 
 def test_what_was_put_in_the_way_during_the_work_costs_no_results(report, tmp_path):
     target = tmp_path / "deep" / "out"
-    with ResultFolder(target) as place:
+    with place_for(target) as place:
         target.mkdir()
         make_file(target / "theirs.txt")
         with pytest.raises(FolderError, match=r"exists; .*; the results are in ") as caught:
-            place.write(report)
+            place.write(lambda folder: outputs.write_files(report, folder))
     assert names(target) == ["theirs.txt"]
     kept = Path(str(caught.value).rpartition("the results are in ")[2])
     assert names(kept) == FILES
@@ -301,7 +303,7 @@ def test_failed_exchange_restores_the_earlier_result(tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(old), "rename", fail_for_fresh)
     with pytest.raises(OSError, match="no"):
-        outputs._exchange(fresh, old, tmp_path / "aside")
+        _exchange(fresh, old, tmp_path / "aside")
     assert (old / "text").read_text() == "old"
 
 
@@ -330,7 +332,7 @@ def test_a_mount_point_is_refused(tmp_path, monkeypatch):
 
 
 def test_place_left_without_results_leaves_nothing(tmp_path):
-    with ResultFolder(tmp_path / "a" / "b" / "out"):
+    with place_for(tmp_path / "a" / "b" / "out"):
         assert names(tmp_path / "a" / "b") != []
     assert names(tmp_path) == []
 
