@@ -70,6 +70,20 @@ def write(report: TuneReport, folder: Path, *, force: bool = False) -> list[str]
 
 
 def write_files(report: TuneReport, folder: Path) -> list[str]:
+    """Write all files.
+
+    Parameters
+    ----------
+    report : TuneReport
+        What to write.
+    folder : Path
+        An empty folder.
+
+    Returns
+    -------
+    list of str
+        One line on each thing that was left out, such as pictures without matplotlib.
+    """
     write_json(folder, summary(report))
     if not report.stages:
         return ["left out: model.npz, history.csv and the pictures, since no stage was finished"]

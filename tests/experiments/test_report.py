@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from experiment_cases import PAIRS, make_case, outcome, result_of
 
-from nbo._page import html, in_markdown
+from nbo import _page
 from nbo.experiments import _figures, _report, _results, _tables
 from nbo.experiments._outputs import _saved
 from nbo.experiments._results import CaseResult
@@ -74,7 +74,9 @@ def found(tmp_path):
 def pages(found):
     drawn = {layout: figure for layout in FIGURES if (figure := _figures.draw(layout, found)) is not None}
     text = _report.markdown(found, list(drawn), {"machine": "a | b"})
-    return text, html(_report.TITLE, text, {f"figures/{d.name}.png": _saved(f.figure, "png") for d, f in drawn.items()})
+    return text, _page.html(
+        _report.TITLE, text, {f"figures/{d.name}.png": _saved(f.figure, "png") for d, f in drawn.items()}
+    )
 
 
 def test_a_browser_shows_the_report_without_errors(browser, found, tmp_path):
@@ -136,7 +138,7 @@ def test_the_report_says_what_was_claimed_measured_and_left_out(found):
 def test_every_cell_of_a_table_stays_in_its_column(found):
     for table in _tables.tables(found).values():
         assert all(len(row) == len(table.header) for row in table.rows)
-        lines = in_markdown(table.header, table.rows)
+        lines = _page.in_markdown(table.header, table.rows)
         counts = {len(re.findall(r"(?<!\\)\|", line)) for line in lines if line}
         assert counts == {len(table.header) + 1}
 

@@ -132,7 +132,7 @@ def test_picture_of_one_shared_penalty(report):
 
 def test_picture_says_where_norms_are_missing(report):
     shared, feature = pictures.convergence_figure(report).axes[2:]
-    assert shared.get_title() == "not drawn: iteration 0 (not known yet), iteration 1 (zero)"
+    assert shared.get_title() == "not drawn: iteration 0 (not known yet)"
     assert feature.get_title() == "not drawn: iteration 0 (not known yet)"
 
 
