@@ -31,7 +31,7 @@ class Certificate(NamedTuple):
 
 
 def error_bound(
-    problem: BilevelProblem, x: Array, lower_grad_norm: float, adjoint_residual: float
+    problem: BilevelProblem, x: Array, lower_grad_norm: float, adjoint_residual: float, *, proven: bool = False
 ) -> Certificate | None:
     """Bound the error of d_x at a point by the constants at this x.
 
@@ -45,6 +45,8 @@ def error_bound(
         The point, (m,).
     lower_grad_norm, adjoint_residual : float
         |grad_2 g| and |H u - grad_2 f|.
+    proven : bool
+        Whether only a bound will do: constants that are estimates, and may cost more than a run, are not asked for.
 
     Returns
     -------
@@ -52,7 +54,7 @@ def error_bound(
         Of kind ``"estimate"`` where the constants are, or where y is not known to be within the tube in which they
         hold; None for a problem without constants.
     """
-    if not provides(problem, "constants"):
+    if not provides(problem, "constants") or (proven and problem.constants_kind != "bound"):
         return None
     try:
         constants = constants_of(problem, (x, x))
@@ -61,4 +63,6 @@ def error_bound(
     error = constants.hypergradient_error(lower_grad_norm, adjoint_residual)
     # constants hold in the tube |y - y*| <= mu/(2 L_g2), which the gradient certifies
     inside = 2 * constants.L_g2 * lower_grad_norm <= constants.mu**2
+    if proven and not (inside and constants.kind == "bound"):
+        return Certificate(np.inf, "bound")
     return Certificate(error, constants.kind if inside else "estimate")

@@ -237,7 +237,8 @@ class LowerSolver:
         """
         self.left -= 1
         limits = np.array([forcing * point.norm])
-        direction = self._system.solve(point.model, point.grad[None], limits, self._radius).solution[0]
+        found = self._system.solve(point.model, point.grad[None], limits, self._radius, allow_flat=True)
+        direction = found.solution[0]
         following = newton_step(self._view, self._x, point, direction)
         length = norm(direction)
         if isinstance(following, str):

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 #: Blocks of y of up to this length have their Hessian formed before the first system is solved,
 AT_ONCE = 64
 #: of up to this length, once solving has taken so many products for each column that forming would take.
-LARGEST, PRICE = 1500, 0.5
+LARGEST, PRICE = 1500, 0.3
 #: Curvature along a preconditioned direction, relative to the preconditioner's, below which H counts as flat there, and
 #: negative curvature, relative to what it could be, that rounding does not explain.
 FLAT, NEGATIVE = 1e-10, 1e-6
@@ -40,6 +40,7 @@ def conjugate_gradients(
     blocks: int = 1,
     n_steps: int = 1000,
     radius: float = np.inf,
+    allow_flat: bool = False,
     precondition: Callable[[Array], Array] | None = None,
 ) -> LinearSolution:
     """Solve H x = b for every row b of `rhs` by preconditioned conjugate gradients, one recursion a row and block.
@@ -61,6 +62,8 @@ def conjugate_gradients(
         The most steps.
     radius : float
         A block whose solution has become longer than that is cut to it and goes no further (Steihaug, 1983).
+    allow_flat : bool
+        Whether H may be zero along a direction.
     precondition : callable, optional
         The product with an approximation of the inverse of a block, on rows (r, n/blocks).
 
@@ -95,6 +98,8 @@ def conjugate_gradients(
         flat = active & (curvature <= (0.0 if precondition is None else FLAT) * inner)
         if flat.any():
             _require_no_descent(curvature[flat], p[flat], images[flat])
+            if not allow_flat and (p[flat].any(axis=1) & ~images[flat].any(axis=1)).any():
+                raise CurvatureError("curvature 0")
             fresh = flat & ~x.any(axis=1)
             x[fresh] = p[fresh]
             active &= ~flat
@@ -213,7 +218,9 @@ class InnerSystem:
         """What the next iteration goes on with."""
         return SystemMemory(self._formed, self._spent)
 
-    def solve(self, model: LowerModel, rhs: Array, limits: Array, radius: float = np.inf) -> LinearSolution:
+    def solve(
+        self, model: LowerModel, rhs: Array, limits: Array, radius: float = np.inf, allow_flat: bool = False
+    ) -> LinearSolution:
         """Solve H x = b for rows b up to residual norms, or up to a length of x.
 
         Parameters
@@ -226,6 +233,8 @@ class InnerSystem:
             The residual norms wanted, (k,).
         radius : float
             The greatest length of a solution's block.
+        allow_flat : bool
+            Whether H may be zero along a direction, as the Hessians of some losses are far from their minimisers.
 
         Returns
         -------
@@ -246,6 +255,7 @@ class InnerSystem:
             blocks=self.blocks,
             n_steps=self._n_steps,
             radius=radius,
+            allow_flat=allow_flat,
             precondition=None if formed is None else formed.apply,
         )
         self._spent += max(0, found.n_products - USUAL * len(rhs))

@@ -35,6 +35,9 @@ class BilevelProblem(abc.ABC):
         Lower and upper bounds of x, each a scalar or a vector; ``(-inf, inf)`` by default.
     dtype : dtype
         The floating type of y and u, float64 by default; x is always float64.
+    constants_kind : str
+        Of what kind the constants are that `constants` returns, ``"bound"`` by default, or ``"estimate"``; those may be
+        costly, and no bounds follow from them.
     lower_blocks : int
         y consists of so many blocks of equal length that do not interact in g, so that linear solvers may run one
         recursion a block; 1 by default.
@@ -55,6 +58,8 @@ class BilevelProblem(abc.ABC):
     bounds: Any = (-np.inf, np.inf)
     dtype: np.dtype[Any] = np.dtype(np.float64)
     lower_blocks: int = 1
+    #: What `constants` returns: ``"bound"`` or ``"estimate"``.
+    constants_kind: str = "bound"
     #: Optional oracles that the class defines and an object lacks, for classes that derive them from something else.
     _absent: frozenset[str] = frozenset()
 

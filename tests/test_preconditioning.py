@@ -86,9 +86,14 @@ def test_indefinite_matrices_are_told():
 def test_flat_directions_end_a_block():
     H = np.diag([1.0, 0.0])
     rhs = np.array([[0.0, 2.0]])
-    np.testing.assert_array_equal(conjugate_gradients(lambda V: V @ H, rhs, np.zeros(1)).solution, rhs)
+    with pytest.raises(CurvatureError, match="curvature 0"):
+        conjugate_gradients(lambda V: V @ H, rhs, np.zeros(1))
+    found = conjugate_gradients(lambda V: V @ H, rhs, np.zeros(1), allow_flat=True)
+    np.testing.assert_array_equal(found.solution, rhs)
     damped = np.diag([1.0, 1e14])  # what a damped factor makes of it
-    found = conjugate_gradients(lambda V: V @ H, np.array([[1.0, 2.0]]), np.zeros(1), precondition=lambda R: R @ damped)
+    found = conjugate_gradients(
+        lambda V: V @ H, np.array([[1.0, 2.0]]), np.zeros(1), allow_flat=True, precondition=lambda R: R @ damped
+    )
     assert np.isfinite(found.solution).all() and (found.solution @ [1.0, 2.0] > 0).all()
 
 

@@ -148,6 +148,7 @@ class LinearModel(CompiledProblem):
         weighting = linear_models.LearnedWeights() if learned_weights else linear_models.GivenWeights()
         sums = self._sums_intercepts and self.fit_intercept
         self._rows, self._prior = rows, prior
+        self.constants_kind = "estimate" if self.fit_intercept else "bound"
         kernels = linear_models.KERNELS if described.n_curvatures else linear_models.UNKEPT
         super().__init__(
             lower=(rows.A, b, rows.weights),

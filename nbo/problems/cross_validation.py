@@ -107,6 +107,7 @@ class CrossValidation(BilevelProblem):
         self._prior = problem._prior.over(self._held_out_weight / problem._rows.total_val)
         self.dim_x, self.dim_y = problem.dim_x, self.n_folds * problem.dim_y
         self.bounds, self.dtype = problem.bounds, problem.dtype
+        self.constants_kind = problem.constants_kind
 
     def penalised(self, penalty: Any, prior: Any = None, *, noise_variance: float = 1.0, bounds: Any = None) -> Self:
         """Return the criterion of the same folds with other penalties.

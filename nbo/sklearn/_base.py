@@ -28,7 +28,6 @@ from nbo.sklearn._stages import (
     refitted,
     tune_finer,
     tune_shared,
-    untuned,
 )
 
 Array = npt.NDArray[Any]
@@ -36,8 +35,8 @@ Array = npt.NDArray[Any]
 #: The problems know no bounds of their own: the stages have theirs, and the final fit needs none.
 UNBOUNDED = (-np.inf, np.inf)
 
-#: The tolerance is relative to the noise of the targets, down to this.
-_LEAST_NOISE = 1e-3
+#: The least tolerance that rounding allows, by the type of the data.
+LEAST_TOL = {np.dtype(np.float64): 0.0, np.dtype(np.float32): 1e-3}
 
 
 class PenaltyTuner(BaseEstimator, abc.ABC):
@@ -170,10 +169,8 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
 
     def _tune(self, problem: CrossValidation, chosen: Criterion, settings: Settings, began: float) -> None:
         n_train = float(np.mean([part._rows.total for part in problem.problems]))
-        x0, y0, untuned_loss = untuned(problem, n_train, settings.tol)
-        noise = self._noise_variance(untuned_loss, problem.problem.n_outputs)
-        settings = settings._replace(tol=settings.tol * float(np.clip(noise, _LEAST_NOISE, 1.0)))
-        shared = tune_shared(problem, (x0, y0), n_train, settings)
+        settings = settings._replace(tol=max(settings.tol, LEAST_TOL[problem.dtype]))
+        shared = tune_shared(problem, n_train, settings)
         finer_problem = self._finer(problem, shared)
         finer = None
         if finer_problem is not None:
@@ -183,7 +180,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         self.n_iter_ = shared.result.nit + (finer.result.nit if finer else 0)
         self.result_ = last.result
         self.validation_path_ = {stage.name: stage.path for stage in (shared, finer) if stage}
-        self.report_ = self._report(problem, chosen, untuned_loss, shared, finer, began, n_train)
+        self.report_ = self._report(problem, chosen, shared, finer, began, n_train)
         self._warn(shared, finer, settings.tol)
 
     def _finer(self, problem: CrossValidation, shared: Stage) -> CrossValidation | None:
@@ -231,7 +228,6 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         self,
         problem: CrossValidation,
         chosen: Criterion,
-        untuned_loss: float,
         shared: Stage,
         finer: Stage | None,
         began: float,
@@ -248,7 +244,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
             loss_name=self._loss_name,
             strength=f"{self._strength} = {self._strength_of(float(shared.result.x[0]), n_train):.3g}",
             untuned_name=f"{self._strength} = 1",
-            untuned_loss=self._reported_loss(untuned_loss),
+            untuned_loss=self._reported_loss(shared.start_loss),
             shared_loss=self._reported_loss(shared.loss),
             finer_loss=None if finer is None else self._reported_loss(finer.loss),
             penalty=repr(self.penalty) if isinstance(self.penalty, str) else "in groups",

@@ -63,8 +63,8 @@ class Stage:
         What the solver returned.
     y : ndarray
         The accurate models of the folds there, (n,).
-    loss : float
-        Their mean held-out loss, without a prior.
+    start_loss, loss : float
+        The mean held-out loss at the start, as accurate as the solver needed it, and at the end, without a prior.
     lower, upper : float
         The box of every log penalty.
     path : dict
@@ -76,6 +76,7 @@ class Stage:
     name: str
     result: BilevelResult
     y: Array
+    start_loss: float
     loss: float
     lower: float
     upper: float
@@ -103,38 +104,9 @@ def prior_scale(penalty_prior: Any, n_folds: int) -> float | None:
     return None if penalty_prior is None else float(penalty_prior)
 
 
-def untuned(problem: CrossValidation, n_train: float, tol: float) -> tuple[Array, Array, float]:
-    """Return the start of tuning, C = 1, with its fold models and its mean held-out loss.
-
-    Parameters
-    ----------
-    problem : CrossValidation
-        With one shared penalty.
-    n_train : float
-        The mean training weight of the folds.
-    tol : float
-        Of the solver; the fits are more accurate.
-
-    Returns
-    -------
-    x0, y0 : ndarray
-        (1,) and (n,).
-    loss : float
-        f there.
-    """
-    x0 = np.clip([-np.log(n_train)], *box(n_train))
-    y0 = _fold_fits(problem, x0, None, tol)
-    return x0, y0, problem.upper_value(x0, y0.astype(problem.dtype))
-
-
-def _fold_fits(problem: CrossValidation, x: Array, y: Array | None, tol: float) -> Array:
-    """Return accurate models of the folds, each from its own or from that of the fold before."""
-    starts = [None] * problem.n_folds if y is None else problem.fold_models(y)
-    models: list[Array] = []
-    for part, given in zip(problem.problems, starts, strict=True):
-        start = models[-1] if given is None and models else given
-        models.append(solve_lower_level(part, x, y0=start, tol=max(1e-2 * tol, DEFAULT_TOL[problem.dtype])).y)
-    return np.concatenate(models)
+def _fold_fits(problem: CrossValidation, x: Array, y: Array, tol: float) -> Array:
+    """Return accurate models of the folds."""
+    return solve_lower_level(problem, x, y0=y, tol=max(1e-2 * tol, DEFAULT_TOL[problem.dtype])).y
 
 
 def box(n_train: float) -> tuple[float, float]:
@@ -153,15 +125,13 @@ def box(n_train: float) -> tuple[float, float]:
     return LOWER - np.log(max(n_train, 1.0)), UPPER
 
 
-def tune_shared(problem: CrossValidation, start: tuple[Array, Array], n_train: float, settings: Settings) -> Stage:
-    """Tune one penalty for all coefficients.
+def tune_shared(problem: CrossValidation, n_train: float, settings: Settings) -> Stage:
+    """Tune one penalty for all coefficients, from C = 1.
 
     Parameters
     ----------
     problem : CrossValidation
         With one shared penalty.
-    start : tuple of ndarray
-        x0 and y0.
     n_train : float
         The mean training weight of the folds.
     settings : Settings
@@ -172,8 +142,8 @@ def tune_shared(problem: CrossValidation, start: tuple[Array, Array], n_train: f
     Stage
         With x in its path.
     """
-    x0, y0 = start
-    return _run("shared", problem, problem, settings, box(n_train), x0, y0, None)
+    x0 = np.clip([-np.log(n_train)], *box(n_train))
+    return _run("shared", problem, problem, settings, box(n_train), x0, None, None)
 
 
 def tune_finer(problem: CrossValidation, shared_problem: CrossValidation, shared: Stage, settings: Settings) -> Stage:
@@ -205,7 +175,7 @@ def _run(
     settings: Settings,
     limits: tuple[float, float],
     x0: Array,
-    y0: Array,
+    y0: Array | None,
     u0: Array | None,
 ) -> Stage:
     began = time.perf_counter()
@@ -219,6 +189,7 @@ def _run(
         max_iter=settings.max_iter,
         bounds=limits,
         callback=watch,
+        options={"relative": True},
     )
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # the solver has caught it to hand over its state; the person still wants to stop
@@ -228,17 +199,20 @@ def _run(
     y = _fold_fits(problem, result.x, result.y, settings.tol)
     # f depends on x through its prior alone, and this problem has none
     loss = without_prior.upper_value(result.x[:1], y.astype(problem.dtype))
-    return Stage(name, result, y, loss, *limits, path, time.perf_counter() - began)
+    return Stage(name, result, y, watch.start_value, loss, *limits, path, time.perf_counter() - began)
 
 
 class _Watch:
-    """A callback that keeps the shared x of every iteration, and prints."""
+    """A callback that keeps the shared x of every iteration and the value at the start, and prints."""
 
     def __init__(self, name: str, x0: Array, verbose: int) -> None:
         self.name, self.verbose = name, verbose
         self.visited = {0: float(x0[0])}
+        self._x0, self.start_value = x0, np.nan
 
     def __call__(self, intermediate_result: Any) -> None:
+        if np.array_equal(intermediate_result.x, self._x0):  # y follows x while x rests
+            self.start_value = intermediate_result.fun
         self.visited[intermediate_result.nit] = float(intermediate_result.x[0])
         if self.verbose:
             print(

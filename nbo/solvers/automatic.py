@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nbo._validation import integer
+from nbo._validation import flag, integer
 from nbo._vectors import norm
 from nbo.certificate import Certificate, error_bound
 from nbo.feasible_sets import FeasibleSet
@@ -27,8 +27,8 @@ Array = npt.NDArray[Any]
 
 #: What y still changes in Phi to first order is at most this part of the decrease that is expected of f.
 VALUE = 0.1
-#: The accuracy of y, relative to y: at the first point, and later.
-FIRST_LOWER, LOWER = 1e-2, 1e-2
+#: The accuracy of y, relative to y,
+LOWER = 1e-3
 #: The accuracy of u: |H u - grad_2 f| relative to |grad_2 f|,
 ADJOINT = 1e-2
 #: and what its error changes in d_x, relative to the projected hypergradient.
@@ -49,7 +49,7 @@ class Auto(DeterministicSolver):
 
     - y by Newton steps from the last y, each a full step if that shortens grad_2 g and else halved until g falls
       (`nbo.inexact_newton`), so that it works from any start, until |u' grad_2 g| is a tenth of the decrease that is
-      expected of f, and y is known to 1 %;
+      expected of f, and y is known to a thousandth;
     - u by conjugate gradients from the last u with the same Hessian, until what its error changes in d_x is a tenth
       of the projected hypergradient;
     - the value F = f(x, y) - u' grad_2 g, whose error is of second order, with an estimate of what is left; the trial
@@ -73,6 +73,8 @@ class Auto(DeterministicSolver):
         alpha, or a schedule k -> alpha, instead of the step that is found.
     eval_every : int
         Iterations between two evaluations of f.
+    relative : bool
+        Whether `tol` is relative to |F| at the first point.
     n_lower_steps : int
         Q, the most Newton steps of an iteration. Where it is reached before the accuracy, x rests for an iteration.
     n_linear_steps : int
@@ -88,11 +90,13 @@ class Auto(DeterministicSolver):
     cost_note: ClassVar[str] = "at most; usually 1 upper_grad, 3 lower_grad_y, 10 lower_hvp and 2 lower_jvp"
     storage: ClassVar[str] = "a Cholesky factor of up to 1500^2 numbers"
 
+    relative: bool = False
     n_lower_steps: int = 10
     n_linear_steps: int = 300
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        flag("relative", self.relative)
         for name in ("n_lower_steps", "n_linear_steps"):
             integer(name, getattr(self, name), minimum=1)
 
@@ -111,10 +115,13 @@ class Auto(DeterministicSolver):
 
     def _step(self, view: CountedProblem, state: State, project: FeasibleSet, tol: float) -> State:
         trial = _Trial(self, view, state, project)
-        inner = trial.solve(tol)
+        inner = trial.solve(self.resolved_tol(state, tol))
         if isinstance(inner, LowerPoint):
             norms = (state.norms[0], inner.norm, state.norms[2])
             return dataclasses.replace(state, nit=state.nit + 1, y=inner.y, norms=norms, memory=trial.memory)
+        if self.relative:
+            trial.take_scale(inner)
+            tol = trial.tolerance(tol)
         certificate = Certificate(inner.error, "estimate")
         if inner.accurate and trial.size(inner) <= tol:
             inner, certificate = trial.certify(inner, tol)
@@ -137,6 +144,10 @@ class Auto(DeterministicSolver):
             return after
         move = self.upper_step().move(view, state.nit, state.x, trial.found(inner), project, after.scales, False)
         return dataclasses.replace(after, x=move.x, y=move.y, u=move.u, memory=move.memory, shown=move.shown)
+
+    def resolved_tol(self, state: State, tol: float) -> float:
+        """Return `tol`, if it is relative times the first value; see `Solver.resolved_tol`."""
+        return tol * state.memory.get("scale", 1.0) if self.relative else tol
 
     def further(self, problem: BilevelProblem, nit: int, seconds: float) -> str:
         """Say when a stochastic method is the better tool; see `Solver.further`."""
@@ -194,13 +205,23 @@ class _Trial:
         past = progress_of(state.memory)
         first = past.anchor is None
         value = np.inf if first else VALUE * past.accuracy * past.promised
-        lower = past.accuracy * (FIRST_LOWER if first else LOWER)
-        self._accuracy = Accuracy(value, lower, ADJOINT * past.accuracy)
+        self._accuracy = Accuracy(value, LOWER * past.accuracy, ADJOINT * past.accuracy)
+        self._scale = state.memory.get("scale")
 
     @property
     def memory(self) -> dict[str, Any]:
         """What the next iteration goes on with."""
-        return {**self._state.memory, "system": self._system.memory}
+        scale = {} if self._scale is None else {"scale": self._scale}
+        return {**self._state.memory, "system": self._system.memory, **scale}
+
+    def take_scale(self, inner: InnerSolution) -> None:
+        """Remember the size of F at the first point; costs 1 upper_value there."""
+        if self._scale is None:
+            self._scale = abs(self._view.upper_value(self._state.x, inner.point.y) - inner.correction) or 1.0
+
+    def tolerance(self, tol: float) -> float:
+        """Return a relative tolerance in the units of f."""
+        return tol * (self._scale or 1.0)
 
     def size(self, inner: InnerSolution) -> float:
         """Return the projected hypergradient norm."""
@@ -234,10 +255,10 @@ class _Trial:
             size = self.size(inner)
             if size > tol:
                 break
-            bound = error_bound(self._view.problem, x, inner.point.norm, inner.residual)
-            if bound is not None and bound.kind == "bound" and size + bound.error <= tol:
+            bound = error_bound(self._view.problem, x, inner.point.norm, inner.residual, proven=True)
+            if bound is not None and size + bound.error <= tol:
                 return inner, bound
-            if size + error <= tol and (stuck or bound is None or bound.kind != "bound"):
+            if size + error <= tol and (stuck or bound is None):
                 break
         return inner, Certificate(error, "estimate")
 

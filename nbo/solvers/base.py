@@ -178,6 +178,23 @@ class Solver(abc.ABC):
         """
         return np.zeros_like(y) if given is None else given
 
+    def resolved_tol(self, state: State, tol: float) -> float:
+        """Return what `tol` means in a run.
+
+        Parameters
+        ----------
+        state : State
+            Where it is.
+        tol : float
+            What was given.
+
+        Returns
+        -------
+        float
+            The same, but for methods whose tolerance is relative.
+        """
+        return tol
+
     def further(self, problem: BilevelProblem, nit: int, seconds: float) -> str:
         """Say what else might help a run that a limit has ended.
 

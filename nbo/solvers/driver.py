@@ -359,7 +359,7 @@ class Run:
 
     def _beyond_rounding(self) -> str:
         """Say that the residuals of y and u have reached the rounding floor above the tolerance."""
-        tol, dtype = self.limits.tol, self.evaluation.dtype
+        tol, dtype = self._tol, self.evaluation.dtype
         if not tol or self.state.nit == 0:  # with a tolerance of zero nobody expects convergence
             return ""
         floor = ROUNDING * float(np.finfo(dtype).eps)
@@ -368,6 +368,11 @@ class Run:
             return ""
         other = ", or data in float64" if dtype == np.float32 else ""
         return f"tol is below what rounding in {dtype} allows here, give a larger one{other}; "
+
+    @property
+    def _tol(self) -> float:
+        """The tolerance, zero without one, in the units of f."""
+        return self.origin.solver.resolved_tol(self.state, self.limits.tol or 0.0)
 
     def _grown(self) -> str:
         """Say that a run without a test of convergence may be diverging."""
@@ -398,7 +403,7 @@ class Run:
         )
         return (
             f" with hypergrad_norm = {size:.3g}, {known}lower_grad_norm = {lower:.3g} and "
-            f"adjoint_residual = {adjoint:.3g} against tol = {self.limits.tol:g}{trial}"
+            f"adjoint_residual = {adjoint:.3g} against tol = {self._tol:.3g}{trial}"
         )
 
     def _iterate(self) -> None:

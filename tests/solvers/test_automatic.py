@@ -57,7 +57,7 @@ def test_phi_never_rises_from_any_start(x0, size, seed, penalty, intercept):
     )
     values = [nbo.hypergradient(problem, x).value for x in seen[1:]]
     assert np.isfinite(found.x).all() and np.isfinite(found.y).all() and np.isfinite(found.fun)
-    assert all(after <= before + 1e-7 for before, after in itertools.pairwise(values))
+    assert all(after <= before + 1e-6 for before, after in itertools.pairwise(values))
     assert found.status in ("converged", "iteration_limit")
 
 
