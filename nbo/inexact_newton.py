@@ -15,8 +15,9 @@ from nbo.problem import LowerModel
 
 Array = npt.NDArray[Any]
 
-#: A full step is taken at once if it shortens the gradient to this part; values of g decide about others.
-SHORTER = 0.9
+#: A full step is taken at once if it shortens the gradient to this part, and g does not rise at its end by more than
+#: that part of how it fell at its start; values of g decide about others.
+SHORTER, OVERSHOT = 0.9, 0.1
 #: The part of the promised decrease of g that has to come true (Armijo).
 SUFFICIENT = 1e-4
 #: Steps that are tried along a direction,
@@ -103,8 +104,8 @@ NO_DESCENT = "g does not fall along the Newton direction, as if oracles did not 
 def newton_step(view: CountedProblem, x: Array, point: LowerPoint, direction: Array) -> LowerPoint | str:
     """Move y along minus a Newton direction, as far as g or its gradient shrinks.
 
-    For convex g the full step is safe if it shortens the gradient clearly, since the squared gradient falls along
-    Newton directions, too; that needs no value of g and works down to the rounding floor. Otherwise the step is
+    For convex g the full step is safe if it shortens the gradient clearly and g hardly rises at its end: g is lower
+    there than at the start by convexity. That needs no value of g and works down to the rounding floor. Otherwise the step is
     shortened until g has fallen enough (Armijo), and where the promised decrease is too small for values to tell, the
     gradient decides.
 
@@ -131,7 +132,7 @@ def newton_step(view: CountedProblem, x: Array, point: LowerPoint, direction: Ar
         return NO_DESCENT if slope < 0 else at_rounding(view.dtype)
     try:
         full = lower_point(view, x, point.y - direction)
-        if full.norm <= SHORTER * point.norm:
+        if full.norm <= SHORTER * point.norm and float(full.grad @ direction) >= -OVERSHOT * slope:
             return full
     except NonFiniteOracleError:
         full = None

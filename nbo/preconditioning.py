@@ -275,6 +275,8 @@ class InnerSystem:
     def _form(self, model: LowerModel) -> None:
         matrix = self._first_block(model, np.eye(self._size, dtype=self._view.dtype))
         matrix = (matrix + matrix.T) / 2
+        if not matrix.any():
+            raise CurvatureError("curvature 0")
         factor = _factor(matrix)
         self._formed = None if factor is None else FormedHessian(matrix, model.x, model.y, factor, model.x)
         self._spent = 0
