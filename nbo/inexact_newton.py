@@ -105,9 +105,9 @@ def newton_step(view: CountedProblem, x: Array, point: LowerPoint, direction: Ar
     """Move y along minus a Newton direction, as far as g or its gradient shrinks.
 
     For convex g the full step is safe if it shortens the gradient clearly and g hardly rises at its end: g is lower
-    there than at the start by convexity. That needs no value of g and works down to the rounding floor. Otherwise the step is
-    shortened until g has fallen enough (Armijo), and where the promised decrease is too small for values to tell, the
-    gradient decides.
+    there than at the start by convexity. That needs no value of g and works down to the rounding floor. Otherwise the
+    step is shortened until g has fallen enough (Armijo), and where the promised decrease is too small for values to
+    tell, the gradient decides.
 
     Costs 1 lower_grad_y for a full step; else up to 40 lower_value and 2 lower_grad_y.
 

@@ -432,7 +432,10 @@ def test_benchmarks_are_found_by_name(capsys, monkeypatch):
 
 def test_benchmarks_are_listed_without_a_name(capsys):
     assert main(["bench"]) == 2
-    assert capsys.readouterr().err == "nbo: choose a benchmark from full-batch, minibatch, methods\n"
+    assert (
+        capsys.readouterr().err
+        == "nbo: choose a benchmark from full-batch, minibatch, methods, estimators, label-cleaning\n"
+    )
 
 
 @pytest.mark.slow

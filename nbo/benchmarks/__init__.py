@@ -23,9 +23,23 @@ def _methods(quick: bool) -> None:
     run(quick=quick)
 
 
+def _estimators(quick: bool) -> None:
+    from nbo.benchmarks.estimators import run
+
+    run(quick=quick)
+
+
+def _label_cleaning(quick: bool) -> None:
+    from nbo.benchmarks.label_cleaning import run
+
+    run(quick=quick)
+
+
 #: What ``nbo bench NAME`` runs: a function of ``quick``, which imports what it needs when it is called.
 BENCHMARKS: dict[str, Callable[[bool], None]] = {
     "full-batch": _full_batch,
     "minibatch": _minibatch,
     "methods": _methods,
+    "estimators": _estimators,
+    "label-cleaning": _label_cleaning,
 }

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
-from nbo.datasets import Samples
 from nbo.tuning.data import TuningData
 from nbo.tuning.models import FittedModel, measured
 
@@ -44,7 +43,7 @@ def logistic_regression_cv(data: TuningData) -> FittedModel:
         use_legacy_attributes=False,
     )
     start = time.perf_counter()
-    notes = _fit_noting_warnings(search, data.development.A[:, :-1], data.development.b)
+    unfinished = unfinished_fits(lambda: search.fit(data.development.A[:, :-1], data.development.b))
     return measured(
         NAME,
         data,
@@ -53,20 +52,34 @@ def logistic_regression_cv(data: TuningData) -> FittedModel:
         validation_loss=float(-np.max(search.scores_)),
         seconds=time.perf_counter() - start,
         counts=None,
-        notes=notes,
+        notes=[_note(unfinished)] if unfinished else [],
     )
 
 
-def _fit_noting_warnings(search: Any, A: Samples, b: np.ndarray) -> list[str]:
+def _note(unfinished: int) -> str:
+    return f"{NAME}: {unfinished} of its 11 fits did not converge within {_MAX_ITER} iterations"
+
+
+def unfinished_fits(fit: Callable[[], object]) -> int:
+    """Run something that fits scikit-learn's models.
+
+    Parameters
+    ----------
+    fit : callable
+        What to run. Warnings of other kinds than those that are counted are warned of as ever.
+
+    Returns
+    -------
+    int
+        How many warnings there were of fits that had not converged.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        search.fit(A, b)
+        fit()
     unfinished = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     for other in caught:
         if other not in unfinished:
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-    if not unfinished:
-        return []
-    return [f"{NAME}: {len(unfinished)} of its 11 fits did not converge within {_MAX_ITER} iterations"]
+    return len(unfinished)

@@ -70,7 +70,7 @@ class TuneReport:
             Lines of text.
         """
         header = ["model", "validation loss", "test loss", "accuracy", "seconds", *_COUNTED]
-        lines = _aligned([header, *(_row(model) for model in self.models)])
+        lines = aligned([header, *(_row(model) for model in self.models)])
         lines.insert(1, "-" * len(lines[0]))
         prose = [*_legend(self), *(f"note: {note}" for note in self.notes)]
         return "\n".join([*lines, wrapped("\n".join(prose), width)])
@@ -116,8 +116,19 @@ def wrapped(text: str, width: int) -> str:
     )
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
-    """Lines of equal columns, the first one flush left and numbers flush right."""
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Return the lines of a table, the first column flush left and the others flush right.
+
+    Parameters
+    ----------
+    rows : list of list of str
+        Rows of equally many cells.
+
+    Returns
+    -------
+    list of str
+        Lines of equal length.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
 
