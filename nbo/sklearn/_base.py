@@ -188,7 +188,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         word = self._problem_penalty(problem.problem.n_outputs)
         if isinstance(word, str) and word == "shared":
             return None
-        scale = prior_scale(self.penalty_prior, problem.n_folds)
+        scale = prior_scale(self.penalty_prior, problem.n_folds, not (isinstance(word, str) and "feature" in word))
         prior = None if scale is None else (float(shared.result.x[0]), scale)
         noise = self._noise_variance(shared.loss, problem.problem.n_outputs)
         finer = problem.penalised(word, prior, noise_variance=noise, bounds=UNBOUNDED)

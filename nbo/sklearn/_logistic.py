@@ -39,12 +39,14 @@ class BilevelLogisticRegression(LinearClassifier, PenaltyTuner):
         Whether the final model is fitted on all rows, validation rows included, at the tuned `C_`. If not, it is the
         mean of the models of the folds, of a single split the one of the training rows.
     penalty_prior : "auto", float or None, default="auto"
-        The standard deviation of the prior that draws finer log penalties to the shared one; "auto" is 0.25 for K
-        folds and 1 for a single split. Without a prior (None), finer penalties overfit the held-out rows.
+        The standard deviation of the prior that draws finer log penalties to the shared one; "auto" is 0.5, and 0.15
+        for one penalty a feature or entry with K folds. Without a prior (None), finer penalties overfit the held-out
+        rows.
     fit_intercept : bool, default=True
         Whether there is an intercept, which no penalty touches.
     tol : float, default=1e-4
-        A stage has converged when the projected hypergradient is at most this.
+        A stage has converged when the projected hypergradient and its error together are at most this part of the
+        criterion at C = 1; at least 1e-3 in float32.
     max_iter : int, default=100
         The most iterations of a stage.
     random_state : None, int or RandomState, default=None

@@ -24,9 +24,10 @@ LOWER, UPPER = -9.2, 12.0
 #: The gradient in a log penalty vanishes with the penalty: finer tuning starts no lower than this.
 _FINER_START = -14.0
 
-#: The widths of the prior on finer penalties for penalty_prior="auto". The models of K folds share most of their
-#: training rows, so that their losses tell less about many penalties than their number suggests.
-_SCALE_SPLIT, _SCALE_FOLDS = 1.0, 0.25
+#: The width of the prior on finer penalties for penalty_prior="auto", and that on one penalty a feature or entry where
+#: K folds judge: their models share most of their training rows, so that their losses tell less about many penalties
+#: than their number suggests.
+_SCALE, _SCALE_MANY = 0.5, 0.15
 
 
 #: Of the final fit, in units of the default.
@@ -84,7 +85,7 @@ class Stage:
     seconds: float
 
 
-def prior_scale(penalty_prior: Any, n_folds: int) -> float | None:
+def prior_scale(penalty_prior: Any, n_folds: int, grouped: bool) -> float | None:
     """Return the width in x of the prior around the shared penalty.
 
     Parameters
@@ -93,6 +94,8 @@ def prior_scale(penalty_prior: Any, n_folds: int) -> float | None:
         The setting.
     n_folds : int
         K, 1 for a single split.
+    grouped : bool
+        Whether penalties are those of groups, classes or targets, which have the evidence of many coefficients each.
 
     Returns
     -------
@@ -100,7 +103,7 @@ def prior_scale(penalty_prior: Any, n_folds: int) -> float | None:
         None for no prior.
     """
     if penalty_prior == "auto":
-        return _SCALE_FOLDS if n_folds > 1 else _SCALE_SPLIT
+        return _SCALE if grouped or n_folds == 1 else _SCALE_MANY
     return None if penalty_prior is None else float(penalty_prior)
 
 
