@@ -51,8 +51,8 @@ class InnerSolution(NamedTuple):
         |grad_2 f| and |H u - grad_2 f|.
     d_x : ndarray
         grad_1 f - J u, (m,).
-    jvp_norm : float
-        |J u|.
+    jvp_norm, jvp_scale : float
+        |J u|, and the largest seen: near a solution the parts of J u cancel, but not their errors.
     u_error : float
         An estimate of what the error of u changes in d_x.
     accurate : bool
@@ -66,6 +66,7 @@ class InnerSolution(NamedTuple):
     residual: float
     d_x: Array
     jvp_norm: float
+    jvp_scale: float
     u_error: float
     accurate: bool
 
@@ -77,12 +78,13 @@ class InnerSolution(NamedTuple):
     @property
     def value_error(self) -> float:
         """An estimate of the error of f(x, y) - u' grad_2 g."""
-        return self.y_error * self.residual + abs(self.correction) * self._relative
+        first_order = self.residual + self.upper_grad_norm * self._relative  # grad_2 f and u change as y does, say
+        return self.y_error * first_order + abs(self.correction) * self._relative
 
     @property
     def error(self) -> float:
         """An estimate of |d_x - grad Phi(x)|."""
-        return self.u_error + self.jvp_norm * self._relative
+        return self.u_error + self.jvp_scale * self._relative
 
     @property
     def _relative(self) -> float:
@@ -103,8 +105,8 @@ class InnerSolver:
         Solves Newton systems.
     n_steps : int
         The most Newton steps, over the life of this object.
-    lower_scale, upper_scale : float
-        The largest |grad_2 g| and |grad_2 f| seen so far, by which rounding is judged.
+    lower_scale, upper_scale, jvp_scale : float
+        The largest |grad_2 g| and |grad_2 f| seen so far, by which rounding is judged, and |J u|, by which errors are.
     """
 
     def __init__(
@@ -115,10 +117,11 @@ class InnerSolver:
         n_steps: int,
         lower_scale: float = 0.0,
         upper_scale: float = 0.0,
+        jvp_scale: float = 0.0,
     ) -> None:
         self._view, self._x, self._system = view, x, system
         self._lower = LowerSolver(view, x, system, n_steps)
-        self._lower_scale, self._upper_scale = lower_scale, upper_scale
+        self._lower_scale, self._upper_scale, self._jvp_scale = lower_scale, upper_scale, jvp_scale
         self._unit = UNITS * float(np.finfo(view.dtype).eps)
 
     def solve(self, y: Array, u: Array, accuracy: Accuracy) -> InnerSolution | LowerPoint:
@@ -182,8 +185,12 @@ class InnerSolver:
             left = norm(point.model.jvp(found.solution[0])) * residual / before
         product = point.model.jvp(u)
         jvp_norm = norm(product)
+        self._jvp_scale = max(self._jvp_scale, jvp_norm)
+        left = max(left, self._jvp_scale * residual / (size or 1.0))
         accurate = residual <= max(relative * size, IMPROVED * before, floor)
-        return InnerSolution(point, y_error, u, size, residual, grad_1 - product, jvp_norm, left, accurate)
+        return InnerSolution(
+            point, y_error, u, size, residual, grad_1 - product, jvp_norm, self._jvp_scale, left, accurate
+        )
 
     def sharpen(self, solution: InnerSolution, factor: float) -> InnerSolution:
         """Solve for u at the same y, more accurately.

@@ -29,8 +29,8 @@ class MonotoneProgress:
         The last accepted point; None before the first one and while it is evaluated anew.
     value, slack : float
         The corrected value there, and its error.
-    size : float
-        The projected hypergradient norm there.
+    size, error : float
+        The projected hypergradient norm there, and its error.
     step : float
         The last trial's factor of the direction.
     unit : float
@@ -49,6 +49,7 @@ class MonotoneProgress:
     value: float = np.inf
     slack: float = 0.0
     size: float = np.inf
+    error: float = 0.0
     step: float = 1.0
     unit: float = 0.0
     pairs: Pairs = ()
@@ -80,9 +81,9 @@ class MonotoneStep(UpperStep):
     F = f(x, y) - u' grad_2 g differs from Phi(x) by a product of both inner residuals; what is left, and rounding, is
     its slack e. A trial is accepted if F <= F_0 - `SUFFICIENT` d_x'(x_0 - x) + e + e_0, with (x_0, F_0) the last
     accepted point. Where the promised decrease d_x'(x_0 - x) is below the slack, values cannot tell, and the projected
-    hypergradient must not grow. A rejected trial is followed by one nearer to x_0, at the minimiser of the parabola
-    through what is known, and y and u are restored. After `FAILURES` rejections in a row the accepted point itself is
-    in doubt: it is evaluated anew with a tenth of the inner errors.
+    hypergradient must not grow, up to its errors. A rejected trial is followed by one nearer to x_0, at the minimiser
+    of the parabola through what is known, and y and u are restored. After `FAILURES` rejections in a row the accepted
+    point itself is in doubt: it is evaluated anew with a tenth of the inner errors.
 
     The direction is that of limited-memory BFGS in the coordinates that no bound holds. The first move changes the
     largest entry by `FIRST`, whatever the units of f; later ones change it by at most `GROWTH` times as much as the
@@ -117,13 +118,13 @@ class MonotoneStep(UpperStep):
         value = view.upper_value(x, step.y_at) - step.correction
         slack = step.value_error + ROUNDING * float(np.finfo(view.dtype).eps) * abs(value)
         size = norm(x - project(x - step.d_x))
-        if past.anchor is not None and not self._is_lower(past, value, slack, size):
+        if past.anchor is not None and not self._is_lower(past, value, slack, size - step.memory["error"]):
             return self.back(past, past.anchor, value, step.memory, project)
         return self._leave(past, x, step, value, slack, size, project)._replace(solved=solved)
 
-    def _is_lower(self, past: MonotoneProgress, value: float, slack: float, size: float) -> bool:
+    def _is_lower(self, past: MonotoneProgress, value: float, slack: float, least_size: float) -> bool:
         allowed = slack + past.slack
-        if past.promised <= allowed and size > past.size:
+        if past.promised <= allowed and least_size > past.size + past.error:
             return False
         return value <= past.value - self.SUFFICIENT * past.promised + allowed
 
@@ -150,9 +151,8 @@ class MonotoneStep(UpperStep):
         """
         failures = past.failures + 1
         if failures >= self.FAILURES and past.accuracy > self.TIGHTEST:
-            unit = float(np.abs(past.step * anchor.direction).max())
             accuracy = max(self.TIGHTER * past.accuracy, self.TIGHTEST)
-            doubted = MonotoneProgress(unit=max(unit, 1e-12) / self.GROWTH, pairs=past.pairs, accuracy=accuracy)
+            doubted = MonotoneProgress(unit=past.unit, pairs=past.pairs, accuracy=accuracy)
             return Move(anchor.x, anchor.y, anchor.u, {**memory, "upper": doubted}, shown=anchor.iterate)
         rise = value - past.value + past.promised
         factor = past.promised / (2 * rise) if np.isfinite(rise) and rise > 0 else self.SHORTEST
@@ -182,5 +182,7 @@ class MonotoneStep(UpperStep):
         new = project(x - direction)
         anchor = Anchor(x, step.y, step.u, step.d_x, direction)
         promised = float(step.d_x @ (x - new))
-        kept = MonotoneProgress(anchor, value, slack, size, 1.0, unit, pairs, promised, 0, past.accuracy)
+        kept = MonotoneProgress(
+            anchor, value, slack, size, step.memory["error"], 1.0, unit, pairs, promised, 0, past.accuracy
+        )
         return Move(new, step.y, step.u, {**step.memory, "upper": kept}, shown=anchor.iterate)

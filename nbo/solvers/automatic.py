@@ -200,7 +200,13 @@ class _Trial:
         self._view, self._state, self._project = view, state, project
         self._system = InnerSystem(view, state.memory.get("system") or SystemMemory(), solver.n_linear_steps)
         self._solver = InnerSolver(
-            view, state.x, self._system, solver.n_lower_steps, state.scales.lower_grad, state.scales.upper_grad
+            view,
+            state.x,
+            self._system,
+            solver.n_lower_steps,
+            state.scales.lower_grad,
+            state.scales.upper_grad,
+            state.memory.get("jvp_scale", 0.0),
         )
         past = progress_of(state.memory)
         first = past.anchor is None
@@ -277,5 +283,5 @@ class _Trial:
             jvp_norm=inner.jvp_norm,
             correction=inner.correction,
             value_error=inner.value_error,
-            memory=self.memory,
+            memory={**self.memory, "jvp_scale": inner.jvp_scale, "error": inner.error},
         )
