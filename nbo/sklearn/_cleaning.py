@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-import nbo
 from nbo.lower_level import solve_lower_level
 from nbo.result import BilevelResult
 from nbo.sklearn._cleaning_models import MODEL_TOL, Model, Settings, fitted, folds, hyper_cleaning, split, strength
 from nbo.sklearn._distinct import DistinctRows, together
 from nbo.sklearn._label_noise import log_likelihood, log_odds, transition_matrix
+from nbo.sklearn._running import minimized
 
 Array = npt.NDArray[Any]
 
@@ -229,7 +229,7 @@ def _hyper_cleaned(rows: DistinctRows, trusted: DistinctRows, odds: Array, C: fl
     problem = hyper_cleaning(rows, trusted, ridge, settings)
     equal = np.full(odds.size, 20.0)  # each weight is 1
     uncleaned = solve_lower_level(problem, equal, tol=MODEL_TOL).y
-    result = nbo.minimize(
+    result = minimized(
         problem,
         odds,
         y0=uncleaned,

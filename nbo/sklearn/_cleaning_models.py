@@ -12,10 +12,10 @@ import numpy.typing as npt
 from scipy.special import softmax
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
-import nbo
 from nbo.lower_level import solve_lower_level
 from nbo.problems import HyperCleaning, MultinomialLogistic
 from nbo.sklearn._distinct import DistinctRows
+from nbo.sklearn._running import minimized
 
 Array = npt.NDArray[Any]
 
@@ -171,7 +171,7 @@ def strength(trusted: DistinctRows, settings: Settings) -> float:
 def _log_strength(rows: DistinctRows, held_out: DistinctRows, settings: Settings) -> float:
     problem, total = _logistic(rows, held_out, settings), float(rows.weights.sum())
     x0 = np.clip([-np.log(_STRENGTH * total)], *problem.bounds)
-    result = nbo.minimize(problem, x0, tol=_STRENGTH_TOL, max_iter=_STRENGTH_ITER)
+    result = minimized(problem, x0, tol=_STRENGTH_TOL, max_iter=_STRENGTH_ITER)
     return -float(result.x[0]) - np.log(total)
 
 

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-import nbo
-from nbo.history import Status
 from nbo.lower_level import DEFAULT_TOL, LowerSolution, solve_lower_level
 from nbo.problems import CrossValidation
 from nbo.problems._linear import PenalisedLinearModel
 from nbo.result import BilevelResult
+from nbo.sklearn._running import minimized
 
 Array = npt.NDArray[Any]
 
@@ -183,7 +182,7 @@ def _run(
 ) -> Stage:
     began = time.perf_counter()
     watch = _Watch(name, x0, settings.verbose)
-    result = nbo.minimize(
+    result = minimized(
         problem,
         x0,
         y0=y0,
@@ -194,8 +193,6 @@ def _run(
         callback=watch,
         options={"relative": True},
     )
-    if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt  # the solver has caught it to hand over its state; the person still wants to stop
     path = {key: result.history[key] for key in ("iteration", "seconds", "value", "hypergrad_norm")}
     if name == "shared":
         path["x"] = np.array([watch.visited.get(nit, np.nan) for nit in path["iteration"].tolist()])
