@@ -263,10 +263,11 @@ class InnerSystem:
 
     def _prepare(self, model: LowerModel) -> None:
         """Form the Hessian if it is time to, or let it follow x."""
-        if self._formed is None:
-            due = self._size <= AT_ONCE or self._spent >= PRICE * self._size
+        price = PRICE * self._size
+        if self._formed is None:  # any preconditioner saves much, and a product with all blocks is one for each of them
+            due = self._size <= AT_ONCE or self._spent >= price / self.blocks
         else:
-            due = self._spent >= PRICE * self._size
+            due = self._spent >= price
         if due and self._size <= LARGEST:
             self._form(model)
         elif self._formed is not None and np.abs(model.x - self._formed.x_of_factor).max() > MOVED:
