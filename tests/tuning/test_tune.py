@@ -227,7 +227,7 @@ def interrupt_at(stage, iteration):
     [("shared", ["untuned", "shared"]), ("per-feature", ["untuned", "shared", "per-feature"])],
 )
 def test_interrupted_stage_is_kept(cancer, stage, names):
-    report = tune(cancer, max_iter=10, progress=interrupt_at(stage, 4))
+    report = tune(cancer, max_iter=10, progress=interrupt_at(stage, 2))
     assert report.interrupted
     assert [model.name for model in report.models] == names
     assert report.stages[-1].result.status == Status.INTERRUPTED
