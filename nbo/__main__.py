@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import nbo
 from nbo._interrupts import INTERRUPTED
+from nbo.cleaning.command import add_clean
 from nbo.datasets import shown
 from nbo.experiments.command import add_reproduce
 from nbo.theory.command import add_theory
@@ -111,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"nbo {nbo.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_tune(commands)
+    add_clean(commands)
     bench = commands.add_parser("bench", help="run a benchmark")
     bench.add_argument("name", metavar="NAME", nargs="?", help="which benchmark; without a name they are listed")
     bench.add_argument("--quick", action="store_true", help="a small version, to see that it works")

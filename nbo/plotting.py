@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nbo.theory.complexity import ComplexityStudy
 
-__all__ = ["convergence", "costs", "off_screen_figure", "penalties"]
+__all__ = ["convergence", "costs", "off_screen_figure", "penalties", "precision_recall", "weights"]
 
 #: Most rows of :func:`penalties` that stay readable.
 MAX_ROWS = 30
@@ -201,6 +201,106 @@ def penalties(
     ax.set_xlabel(_directions(x - middle))
     _dress_rows(ax, rows, [drawable(feature_names[j]) for j in chosen])
     return ax
+
+
+def weights(
+    weights: npt.ArrayLike, ax: Axes | None = None, *, wrong: npt.ArrayLike | None = None, threshold: float = 0.5
+) -> Axes:
+    """Draw a histogram of how far labels are trusted.
+
+    Parameters
+    ----------
+    weights : array_like, shape (n,)
+        From 0 to 1, such as ``LabelCleaner.weights_``.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if omitted.
+    wrong : array_like of bool, shape (n,), optional
+        Which labels are wrong, if that is known: they get a colour of their own, and the title tells precision and
+        recall of the labels below the threshold.
+    threshold : float
+        Where labels become suspect.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes; counts are on a logarithmic axis.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    ValueError
+        If the weights are no numbers from 0 to 1, or `wrong` does not fit them.
+    """
+    values, truth = _judged(weights, wrong)
+    ax = _axes(ax)
+    bins = np.linspace(0, 1, 41).tolist()
+    if truth is None:
+        ax.hist(values, bins, color="tab:blue")
+        ax.set_title(f"{int((values < threshold).sum()):,} of {values.size:,} labels are suspect", fontsize="medium")
+    else:
+        parts = [values[~truth], values[truth]]
+        ax.hist(parts, bins, stacked=True, color=["tab:blue", "tab:orange"], label=["right labels", "wrong labels"])
+        suspect = values < threshold
+        found = int((suspect & truth).sum())
+        precision, recall = (f"{found / n:.3f}" if n else "-" for n in (int(suspect.sum()), int(truth.sum())))
+        ax.set_title(f"suspects: precision {precision}, recall {recall}", fontsize="medium")
+        ax.legend()
+    ax.axvline(threshold, color="0.35", linestyle="--", linewidth=1)
+    ax.set(xlabel="trust in a label, from 0 to 1", ylabel="labels", yscale="log", xlim=(0, 1))
+    return ax
+
+
+def precision_recall(weights: npt.ArrayLike, wrong: npt.ArrayLike, ax: Axes | None = None) -> Axes:
+    """Draw precision against recall of the least trusted labels, for every threshold.
+
+    Parameters
+    ----------
+    weights : array_like, shape (n,)
+        From 0 to 1.
+    wrong : array_like of bool, shape (n,)
+        Which labels are wrong; some are.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if omitted.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes. The title has the average precision.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    ValueError
+        If the weights are no numbers from 0 to 1, or `wrong` does not fit them or is false throughout.
+    """
+    from sklearn.metrics import average_precision_score, precision_recall_curve
+
+    values, truth = _judged(weights, wrong)
+    if truth is None or not truth.any():
+        raise ValueError("wrong: found no wrong label; expected at least one")
+    precision, recall, _ = precision_recall_curve(truth, -values)
+    ax = _axes(ax)
+    ax.step(recall, precision, where="post")
+    ax.set_title(f"average precision {average_precision_score(truth, -values):.3f}", fontsize="medium")
+    ax.set(xlabel="recall: share of wrong labels found", ylabel="precision: share of suspects that are wrong")
+    ax.set(xlim=(0, 1.02), ylim=(0, 1.05))
+    return ax
+
+
+def _judged(weights: npt.ArrayLike, wrong: npt.ArrayLike | None) -> tuple[np.ndarray, np.ndarray | None]:
+    values = np.asarray(weights, dtype=float)
+    if values.ndim != 1 or not values.size or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError(f"weights: found an array of shape {values.shape}; expected a vector of numbers from 0 to 1")
+    if wrong is None:
+        return values, None
+    truth = np.asarray(wrong)
+    if truth.dtype != bool or truth.shape != values.shape:
+        raise ValueError(
+            f"wrong: found shape {truth.shape} and type {truth.dtype}; expected booleans of shape {values.shape}"
+        )
+    return values, truth
 
 
 def _furthest(x: np.ndarray, middle: float) -> np.ndarray:

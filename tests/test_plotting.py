@@ -190,3 +190,52 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch, draw):
         monkeypatch.setitem(sys.modules, f"matplotlib.{module}", None)
     with pytest.raises(ImportError, match=r'pip install "nbo\[plot\]"'):
         draw()
+
+
+# --- weights of labels
+
+
+def judged():
+    rng = np.random.default_rng(0)
+    wrong = rng.random(200) < 0.3
+    return np.clip(np.where(wrong, 0.2, 0.8) + 0.25 * rng.standard_normal(200), 0, 1), wrong
+
+
+def test_weights_are_counted():
+    weights, wrong = judged()
+    ax = nbo.plotting.weights(weights, plotting.off_screen_figure(4, 3).subplots())
+    assert sum(patch.get_height() for patch in ax.patches) == 200
+    assert ax.get_title() == f"{(weights < 0.5).sum()} of 200 labels are suspect"
+    ax = nbo.plotting.weights(weights, plotting.off_screen_figure(4, 3).subplots(), wrong=wrong, threshold=0.4)
+    suspect = weights < 0.4
+    assert ax.get_title() == (f"suspects: precision {wrong[suspect].mean():.3f}, recall {suspect[wrong].mean():.3f}")
+    nothing = nbo.plotting.weights([0.9, 0.8], plotting.off_screen_figure(4, 3).subplots(), wrong=[False, False])
+    assert nothing.get_title() == "suspects: precision -, recall -"
+
+
+def test_precision_and_recall():
+    weights, wrong = judged()
+    ax = nbo.plotting.precision_recall(weights, wrong, plotting.off_screen_figure(4, 3).subplots())
+    assert ax.get_title().startswith("average precision 0.9")
+    perfect = nbo.plotting.precision_recall([0.1, 0.9], [True, False], plotting.off_screen_figure(4, 3).subplots())
+    assert perfect.get_title() == "average precision 1.000"
+
+
+@pytest.mark.parametrize(
+    ("weights", "wrong", "message"),
+    [
+        ([], None, "weights: found an array of shape"),
+        ([0.5, 1.5], None, "expected a vector of numbers from 0 to 1"),
+        ([0.5, np.nan], None, "expected a vector of numbers from 0 to 1"),
+        ([0.5, 0.6], [True], r"wrong: found shape \(1,\) and type bool; expected booleans of shape \(2,\)"),
+        ([0.5, 0.6], [1, 0], "type int64; expected booleans"),
+    ],
+)
+def test_bad_weights(weights, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        nbo.plotting.weights(weights, wrong=wrong)
+
+
+def test_a_curve_needs_a_wrong_label():
+    with pytest.raises(ValueError, match="wrong: found no wrong label"):
+        nbo.plotting.precision_recall([0.5, 0.6], [False, False])

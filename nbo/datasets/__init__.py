@@ -1,7 +1,8 @@
 """Data sets: well-known ones by name, random ones, and tables of the user for ``nbo tune``.
 
 :func:`load` gives a set in training, validation and test parts; :func:`names` lists the sets.
-:func:`make_synthetic_logistic` makes random data. :func:`read_binary` reads a file with two labels.
+:func:`make_synthetic_logistic` makes random data. :func:`read_binary` reads a file with two labels,
+:func:`read_labelled` one with any number.
 """
 
 from nbo.datasets._formats import NPZ_KEYS, Samples
@@ -11,6 +12,7 @@ from nbo.datasets.dataset import Dataset
 from nbo.datasets.errors import DataError, TargetError, shown
 from nbo.datasets.loading import load, names
 from nbo.datasets.synthetic import make_synthetic_logistic
+from nbo.datasets.tables import LabelledTable, read_labelled
 
 __all__ = [
     "BUILT_IN",
@@ -18,6 +20,7 @@ __all__ = [
     "BinaryTable",
     "DataError",
     "Dataset",
+    "LabelledTable",
     "Samples",
     "TargetError",
     "data_home",
@@ -25,5 +28,6 @@ __all__ = [
     "make_synthetic_logistic",
     "names",
     "read_binary",
+    "read_labelled",
     "shown",
 ]

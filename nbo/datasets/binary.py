@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 
-from nbo.datasets._csv import read_csv
-from nbo.datasets._formats import Samples, Table, format_of, read_npz, read_svmlight, reading, stem
-from nbo.datasets.errors import DataError, TargetError, listing, shown
-
-#: Data with at least this share of non-zero entries are stored densely, other data as CSR.
-DENSE_FROM = 0.2
-
-#: Labels that are whole numbers below this are shown without a decimal point.
-_LARGEST_WHOLE = 1e16
+from nbo.datasets._formats import Samples, Table, stem
+from nbo.datasets.errors import DataError, listing
+from nbo.datasets.tables import checked_labels, checked_samples, label_name, read_file, refuse_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,17 +86,9 @@ def read_binary(name_or_path: str | os.PathLike[str], target: str | None = None)
     """
     key = os.fspath(name_or_path)
     if key in BUILT_IN:
-        _refuse_target(target, f"the built-in set {key!r}")
+        refuse_target(target, f"the built-in set {key!r}")
         return BUILT_IN[key]()
-    path = Path(key)
-    _check_file(path)
-    kind = format_of(path)
-    if kind == "csv":
-        table = reading(path, lambda stream: read_csv(stream, path, target))
-    else:
-        _refuse_target(target, f"the {kind} file {path}")
-        reader = {"npz": read_npz, "svmlight": read_svmlight}[kind]
-        table = reading(path, lambda stream: reader(stream, path))
+    table, path, kind = read_file(key, target, BUILT_IN)
     return _finish(table, name=stem(path), source=str(path), description=f"{kind} file")
 
 
@@ -145,79 +128,15 @@ def _digits_3_8() -> BinaryTable:
 BUILT_IN: dict[str, Callable[[], BinaryTable]] = {"breast_cancer": _breast_cancer, "digits-3-8": _digits_3_8}
 
 
-def _refuse_target(target: str | None, what: str) -> None:
-    if target is not None:
-        raise TargetError(f"a label column can be chosen in CSV files only, and {what} brings its own labels")
-
-
-def _check_file(path: Path) -> None:
-    if os.path.isdir(path):
-        raise DataError(f"{path} is a folder; expected a data file")
-    if not os.path.exists(path):  # unlike path.exists(), false for a name that no file can have
-        near = difflib.get_close_matches(str(path), BUILT_IN, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise FileNotFoundError(
-            f"no file and no built-in data set is called '{shown(path)}'{hint} (built in: {', '.join(BUILT_IN)})"
-        )
-    if path.stat().st_size == 0:
-        raise DataError(f"{path} is empty")
-
-
 def _finish(table: Table, *, name: str, source: str, description: str) -> BinaryTable:
     """Check samples and labels, map the labels to -1 and +1, and choose the storage."""
-    n_rows, n_columns = table.A.shape
-    if n_rows == 0 or n_columns == 0:
-        raise DataError(f"{source} holds {n_rows} rows and {n_columns} feature columns; expected some of each")
-    A, names = _stored(table.A), tuple(table.feature_names)
-    _check_finite(A, table.A, names, source)
-    b, label_names = _two_labels(table.labels, n_rows, source)
-    return BinaryTable(A, b, name, names, label_names, source, description, table.columns)
-
-
-def _check_finite(A: Samples, read: Samples, names: Sequence[str], source: str) -> None:
-    """Check the float64 samples; those that were read may have had a wider type."""
-    if sp.issparse(A):
-        entries = A.tocoo()
-        bad = ~np.isfinite(entries.data)
-        rows, columns = entries.row[bad], entries.col[bad]
-    else:
-        rows, columns = np.nonzero(~np.isfinite(A))
-    if rows.size:
-        first = int(np.argmin(rows))
-        row, column = int(rows[first]), int(columns[first])
-        found, wanted = read[row, column], "finite numbers (fill or drop missing values first)"
-        if np.isfinite(found):
-            wanted = f"numbers up to {np.finfo(np.float64).max:.2g}, the largest of float64"
-        raise DataError(f"{source}: column {names[column]!r} holds {found!s} in row {row + 1}; expected {wanted}")
-
-
-def _two_labels(labels: np.ndarray, n_rows: int, source: str) -> tuple[np.ndarray, tuple[str, str]]:
-    if labels.size != n_rows:
-        raise DataError(f"{source} holds {n_rows} rows but labels of shape {labels.shape}; expected one label a row")
-    if labels.dtype.kind not in "fiubU":
-        raise DataError(f"{source}: labels have type {labels.dtype}; expected numbers or strings")
-    labels = labels.ravel()
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        row = int(np.flatnonzero(~np.isfinite(labels))[0])
-        raise DataError(f"{source}: the label of row {row + 1} is {labels[row]}")
-    values = np.unique(labels)
+    A, names = checked_samples(table, source)
+    labels, values = checked_labels(table.labels, A.shape[0], source)
     if values.size != 2:
         raise DataError(
             f"{source}: labels take {values.size} value{'s' * (values.size != 1)} "
-            f"({listing([_label_name(v) for v in values])}); expected exactly two"
+            f"({listing([label_name(v) for v in values])}); expected exactly two"
         )
-    return np.where(labels == values[1], 1.0, -1.0), (_label_name(values[0]), _label_name(values[1]))
-
-
-def _label_name(value: object) -> str:
-    whole = isinstance(value, np.floating) and abs(value) < _LARGEST_WHOLE and value.is_integer()
-    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
-
-
-def _stored(A: Samples) -> Samples:
-    """A float64 copy, dense or CSR by the share of non-zero entries; too large values become infinite."""
-    n_nonzero = A.count_nonzero() if sp.issparse(A) else np.count_nonzero(A)
-    with np.errstate(over="ignore"):
-        if n_nonzero >= DENSE_FROM * A.shape[0] * A.shape[1]:
-            return np.array(A.toarray() if sp.issparse(A) else A, dtype=np.float64, order="C")
-        return sp.csr_matrix(A if sp.issparse(A) else A.astype(np.float64), dtype=np.float64, copy=True)
+    b = np.where(labels == values[1], 1.0, -1.0)
+    label_names = label_name(values[0]), label_name(values[1])
+    return BinaryTable(A, b, name, names, label_names, source, description, table.columns)
