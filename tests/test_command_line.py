@@ -23,7 +23,7 @@ from nbo.theory import command
 from nbo.tuning import outputs
 from nbo.tuning.report import wrapped
 
-FILES = {"convergence.png", "history.csv", "model.npz", "penalties.png", "result.json"}
+FILES = {"convergence.png", "history.csv", "model.npz", "penalties.png", "report.html", "result.json"}
 
 
 @pytest.fixture(autouse=True)

@@ -101,7 +101,7 @@ def _write_report(found: CleanedLabels, folder: Path) -> list[str]:
         page = html(f"Labels of {found.table.name}", markdown(found, bool(pictures)), pictures)
         (folder / "report.html").write_text(page, encoding="utf-8", errors="backslashreplace")
     except ImportError:
-        omitted.append('left out: report.html, since it needs markdown: pip install "nbo[reproduce]"')
+        omitted.append('left out: report.html, since it needs markdown: pip install "nbo[report]"')
     return omitted
 
 

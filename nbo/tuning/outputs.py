@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nbo._page import html
 from nbo._result_folder import ResultFolder, write_json
 from nbo._versions import package_versions
 from nbo.tuning.models import FittedModel
@@ -22,7 +23,7 @@ _COMMAND = "nbo tune"
 
 
 #: Every file that a result folder may hold.
-FILES = ("model.npz", "history.csv", "convergence.png", "penalties.png")
+FILES = ("model.npz", "history.csv", "convergence.png", "penalties.png", "report.html")
 
 
 def place_for(folder: Path, *, force: bool = False) -> ResultFolder:
@@ -86,10 +87,24 @@ def write_files(report: TuneReport, folder: Path) -> list[str]:
     """
     write_json(folder, summary(report))
     if not report.stages:
-        return ["left out: model.npz, history.csv and the pictures, since no stage was finished"]
+        return ["left out: model.npz, history.csv, the pictures and report.html, since no stage was finished"]
     np.savez_compressed(folder / "model.npz", **model_arrays(report))
     _write_history(report, folder / "history.csv")
-    return _write_pictures(report, folder)
+    omitted = _write_pictures(report, folder)
+    return [*omitted, *_write_page(report, folder)]
+
+
+def _write_page(report: TuneReport, folder: Path) -> list[str]:
+    from nbo.tuning.page import markdown
+
+    names = [name for name in FILES if name.endswith(".png") and (folder / name).exists()]
+    pictures = {name: (folder / name).read_bytes() for name in names}
+    try:
+        page = html(f"Penalties for {report.dataset.name}", markdown(report, names), pictures)
+    except ImportError:
+        return ['left out: report.html, since it needs markdown: pip install "nbo[report]"']
+    (folder / "report.html").write_text(page, encoding="utf-8", errors="backslashreplace")
+    return []
 
 
 def _write_pictures(report: TuneReport, folder: Path) -> list[str]:

@@ -20,7 +20,7 @@ from nbo.tuning import outputs, pictures, tune
 from nbo.tuning.models import FittedModel
 from nbo.tuning.outputs import place_for, write
 
-FILES = ["convergence.png", "history.csv", "model.npz", "penalties.png", "result.json"]
+FILES = ["convergence.png", "history.csv", "model.npz", "penalties.png", "report.html", "result.json"]
 
 
 def enter(folder, force):
@@ -154,7 +154,7 @@ def test_without_iterations_there_are_no_pictures(report, tmp_path):
     assert write(still, tmp_path / "out") == [
         "left out: convergence.png and penalties.png, since no iteration was done"
     ]
-    assert names(tmp_path / "out") == ["history.csv", "model.npz", "result.json"]
+    assert names(tmp_path / "out") == ["history.csv", "model.npz", "report.html", "result.json"]
     assert "NaN" not in (tmp_path / "out" / "result.json").read_text(encoding="utf-8")
 
 
@@ -171,7 +171,14 @@ def test_without_matplotlib_pictures_are_left_out(report, tmp_path, monkeypatch)
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     (said,) = write(report, tmp_path / "out")
     assert 'pip install "nbo[plot]"' in said
-    assert names(tmp_path / "out") == ["history.csv", "model.npz", "result.json"]
+    assert names(tmp_path / "out") == ["history.csv", "model.npz", "report.html", "result.json"]
+
+
+def test_without_markdown_the_page_is_left_out(report, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "markdown", None)
+    (said,) = write(report, tmp_path / "out")
+    assert said == 'left out: report.html, since it needs markdown: pip install "nbo[report]"'
+    assert names(tmp_path / "out") == [name for name in FILES if name != "report.html"]
 
 
 def test_report_without_a_stage(report, tmp_path):
