@@ -184,6 +184,8 @@ class LowerSolver:
     error : float
         An estimate of |y - y*| at the last point; infinite where the last direction was not a whole Newton direction,
         which alone can tell.
+    whole : int
+        How many steps in a row were whole Newton directions.
     left : int
         The steps that are left.
     """
@@ -191,7 +193,7 @@ class LowerSolver:
     def __init__(self, view: CountedProblem, x: Array, system: InnerSystem, n_steps: int) -> None:
         self._view, self._x, self._system = view, x, system
         self._radius = np.inf
-        self.error, self.left = np.inf, n_steps
+        self.error, self.whole, self.left = np.inf, 0, n_steps
 
     def minimize(self, y: Array, enough: Callable[[LowerPoint], bool]) -> tuple[LowerPoint, str]:
         """Descend from a start.
@@ -247,6 +249,7 @@ class LowerSolver:
             return following
         cut = length >= 0.9 * self._radius
         whole = self._trust(length, norm(following.y - point.y), cut) and not cut
+        self.whole = self.whole + 1 if whole else 0
         self.error = length * min(following.norm / (point.norm or 1.0), 1.0) if whole else np.inf
         return following
 

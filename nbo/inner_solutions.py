@@ -29,11 +29,15 @@ class Accuracy(NamedTuple):
         The largest |u' grad_2 g|, by which y still changes Phi to first order.
     lower, adjoint : float
         The largest estimated error of y relative to y, and |H u - grad_2 f| relative to grad_2 f.
+    steps : int
+        How many whole Newton steps in a row have to lead to y before the estimate is believed: one from a y of nearby,
+        but a single one from far away may end where g is flat.
     """
 
     value: float
     lower: float
     adjoint: float
+    steps: int = 2
 
 
 class InnerSolution(NamedTuple):
@@ -148,7 +152,7 @@ class InnerSolver:
         self._lower_scale = max(self._lower_scale, point.norm)
         if point.norm <= self._unit * self._lower_scale:
             return True
-        near = self._lower.error <= accuracy.lower * norm(point.y)
+        near = self._lower.whole >= accuracy.steps and self._lower.error <= accuracy.lower * norm(point.y)
         return near and abs(float(u @ point.grad)) <= accuracy.value
 
     def adjoint(self, point: LowerPoint, y_error: float, u: Array, relative: float) -> InnerSolution:

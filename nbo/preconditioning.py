@@ -80,6 +80,7 @@ def conjugate_gradients(
     k, n = rhs.shape
     r = rhs.reshape(k * blocks, n // blocks).copy()
     x, squares = np.zeros_like(r), row_dots(r, r)
+    starts = squares
     enough = np.repeat(np.asarray(limits, dtype=np.float64) ** 2 / blocks, blocks)
     enough = np.maximum(enough, float(np.finfo(rhs.dtype).eps) ** 2 * squares)
     z = r if precondition is None else precondition(r)
@@ -98,8 +99,8 @@ def conjugate_gradients(
         flat = active & (curvature <= (0.0 if precondition is None else FLAT) * inner)
         if flat.any():
             _require_no_descent(curvature[flat], p[flat], images[flat])
-            if not allow_flat and (p[flat].any(axis=1) & ~images[flat].any(axis=1)).any():
-                raise CurvatureError("curvature 0")
+            if not allow_flat and (squares[flat] > (1e3 * float(np.finfo(rhs.dtype).eps)) ** 2 * starts[flat]).any():
+                raise CurvatureError(f"curvature {curvature[flat].min():.3g}")
             fresh = flat & ~x.any(axis=1)
             x[fresh] = p[fresh]
             active &= ~flat

@@ -152,13 +152,13 @@ def test_inner_steps_become_more_while_x_waits(method):
         found = nbo.minimize(problem, np.zeros(3), method=method, max_iter=100, options=options)
         return np.linalg.norm(problem.grad_phi(found.x)) / np.linalg.norm(problem.grad_phi(np.zeros(3)))
 
-    assert left() < 1e-8
+    assert left() < 1e-7
     assert left(n_inner=10) > 0.1  # the first number, kept: ten restarted steps are lost on this Hessian
 
 
 def test_given_numbers_of_inner_steps_are_kept():
     problem = nbo.problems.Quadratic.family(n=50, m=3, kappa=1e6)
-    found = nbo.minimize(problem, np.zeros(3), options={"n_inner": 2}, max_iter=60, tol=1e-12)
+    found = nbo.minimize(problem, np.zeros(3), method="nbo-cg", options={"n_inner": 2}, max_iter=60, tol=1e-12)
     assert found.counts.lower_hvp == found.nit * nbo.NBOCG(n_inner=2).cost_per_iteration(50).lower_hvp
 
 
@@ -167,7 +167,7 @@ def test_a_run_that_waits_is_resumed_bit_for_bit(tmp_path, start):
     """What was learnt about steps on y and their number is part of a checkpoint."""
     hard = nbo.problems.Quadratic.family(n=50, m=3, kappa=1e6)
     problem = hard if start == 0 else Hyperbola()
-    kwargs = {"y0": np.full(problem.dim_y, start), "tol": 1e-11}
+    kwargs = {"y0": np.full(problem.dim_y, start), "tol": 1e-11, "method": "nbo-cg"}
     straight = nbo.minimize(problem, np.zeros(3), max_iter=40, **kwargs)
     for half in (3, 11, 25):
         path = tmp_path / f"{half}.npz"

@@ -134,7 +134,7 @@ def test_a_model_of_the_problems_own_is_blamed_by_name():
         def lower_model(self, x, y):
             return Mine(self, x, y)
 
-    with pytest.raises(ValueError, match=r"Mine.hvp: returned an array of shape \(3,\).*expected shape \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"Mine.hvp: returned an array of shape \(3,\).*expected shape \(3, 3\)"):
         nbo.minimize(WithModel(), np.zeros(2))
 
 

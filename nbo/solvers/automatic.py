@@ -211,7 +211,7 @@ class _Trial:
         past = progress_of(state.memory)
         first = past.anchor is None
         value = np.inf if first else VALUE * past.accuracy * past.promised
-        self._accuracy = Accuracy(value, LOWER * past.accuracy, ADJOINT * past.accuracy)
+        self._accuracy = Accuracy(value, LOWER * past.accuracy, ADJOINT * past.accuracy, 2 if first else 1)
         self._scale = state.memory.get("scale")
 
     @property

@@ -113,8 +113,8 @@ def _switched_off(report: TuneReport) -> list[str]:
     names = [escaped(report.dataset.feature_names[j]) for j in off[:LISTED]]
     more = f" and {off.size - LISTED:,} more" if off.size > LISTED else ""
     return [
-        f"{off.size:,} of {report.data.n_features:,} features were all but switched off, by a penalty of more than {OFF:g} "
-        f"times the shared one: {', '.join(names)}{more}.",
+        f"{off.size:,} of {report.data.n_features:,} features were all but switched off, by a penalty of more than "
+        f"{OFF:g} times the shared one: {', '.join(names)}{more}.",
         "",
     ]
 
