@@ -21,9 +21,10 @@ SHORTER, OVERSHOT = 0.9, 0.1
 #: The part of the promised decrease of g that has to come true (Armijo).
 SUFFICIENT = 1e-4
 #: Steps that are tried along a direction,
-TRIALS = 40
-#: each this part of the one before, at least and at most.
-SHORTEST, LONGEST = 0.1, 0.5
+TRIALS = 60
+#: each this part of the one before, at least and at most; after so many of them, the least: where H is nearly zero, the
+#: direction may be too long by thirty orders.
+SHORTEST, LONGEST, PATIENCE = 0.1, 0.5, 5
 #: Values that rise down to such a step are no matter of rounding.
 TINY = 1e-3
 #: The first Newton system is solved to this part of its right-hand side, later ones as the progress of the steps
@@ -109,7 +110,7 @@ def newton_step(view: CountedProblem, x: Array, point: LowerPoint, direction: Ar
     step is shortened until g has fallen enough (Armijo), and where the promised decrease is too small for values to
     tell, the gradient decides.
 
-    Costs 1 lower_grad_y for a full step; else up to 40 lower_value and 2 lower_grad_y.
+    Costs 1 lower_grad_y for a full step; else up to 61 lower_value and 2 lower_grad_y.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def _backtrack(
     """Shorten the step until g, or where rounding hides it its gradient, has fallen."""
     value, step, trial = point.model.value(), 1.0, full
     floor = UNITS * float(np.finfo(view.dtype).eps) * max(abs(value), 1e-300)
-    for _ in range(TRIALS):
+    for k in range(TRIALS):
         y, found = point.y - point.y.dtype.type(step) * direction, np.inf
         try:
             if slope * step <= floor:
@@ -161,7 +162,7 @@ def _backtrack(
             pass
         # the minimiser of the parabola through both values and the slope
         factor = slope * step / (2 * (found - value + slope * step))
-        step, trial = step * min(max(factor, SHORTEST), LONGEST), None
+        step, trial = step * min(max(factor, SHORTEST), LONGEST if k < PATIENCE else SHORTEST), None
     return NO_DESCENT
 
 

@@ -85,7 +85,7 @@ class Auto(DeterministicSolver):
     description: ClassVar[str] = "the default: no step size; inexact Newton for y and u, certified end"
     source: ClassVar[str] = "The nbo developers, 2026, The automatic method of this library (nbo)"
     cost: ClassVar[str] = (
-        "11 upper_grad, 41*(Q+6) lower_value, 3*(Q+6)+1 lower_grad_y, (Q+17)*(N+2)+2*n lower_hvp, 22 lower_jvp"
+        "11 upper_grad, 61*(Q+6) lower_value, 3*(Q+6)+1 lower_grad_y, (Q+17)*(N+2)+2*n lower_hvp, 22 lower_jvp"
     )
     cost_note: ClassVar[str] = "at most; usually 1 upper_grad, 3 lower_grad_y, 10 lower_hvp and 2 lower_jvp"
     storage: ClassVar[str] = "a Cholesky factor of up to 1500^2 numbers"
@@ -186,7 +186,7 @@ class Auto(DeterministicSolver):
         newton = self.n_lower_steps + REFINEMENTS
         return OracleCounts(
             upper_grad=adjoints,
-            lower_value=41 * newton,
+            lower_value=61 * newton,
             lower_grad_y=3 * newton + 1,
             lower_hvp=(newton + adjoints) * (self.n_linear_steps + 2) + 2 * dim_y,
             lower_jvp=2 * adjoints,
