@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_iris
 from sklearn.metrics import average_precision_score
 
 import nbo
 from nbo import plotting
+from nbo.sklearn import BilevelRidge
 
 HISTORY = {
     "iteration": np.arange(5),
@@ -46,6 +48,18 @@ def test_convergence_of_a_result_is_that_of_its_history(ax):
     result = nbo.minimize(nbo.problems.Quadratic.family(n=4, m=2, kappa=10), np.zeros(2), max_iter=5)
     lines = [plotting.convergence(given, ax).lines[-1].get_xydata() for given in (result, result.history)]
     np.testing.assert_array_equal(*lines)
+
+
+def test_what_an_estimator_has_found_is_drawn(ax):
+    X, y = load_iris(return_X_y=True)
+    model = BilevelRidge(penalty="feature", random_state=0).fit(X, y)
+    plotting.penalties(model.log_penalty_, ["a", "b", "c", "d"], ax=ax)
+    assert sorted(labels(ax.yaxis)) == ["a", "b", "c", "d"]
+    np.testing.assert_array_equal(ax.collections[1].get_offsets()[:, 0], np.sort(model.log_penalty_)[::-1])
+    ax = plotting.off_screen_figure(4, 3).subplots()
+    for stage, path in model.validation_path_.items():
+        plotting.convergence(path, ax, quantity="value", against="seconds", label=stage)
+    assert ax.get_legend_handles_labels()[1] == list(model.validation_path_)
 
 
 def test_convergence_of_the_value_against_a_count(ax):

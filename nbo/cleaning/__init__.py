@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from nbo._scaling import Scaling
 from nbo._validation import integer
 from nbo.cleaning.alignment import same_columns
 from nbo.datasets import DataError, LabelledTable, Samples
+from nbo.datasets.errors import listing
 
 __all__ = ["CleanedLabels", "clean"]
 
@@ -38,6 +39,8 @@ class CleanedLabels:
         How likely, from 0 to 1.
     settings : dict
         What was asked for.
+    notes : tuple of str
+        What the reader should know besides, such as labels of which no row is trusted.
     """
 
     table: LabelledTable
@@ -48,6 +51,7 @@ class CleanedLabels:
     suggested: np.ndarray
     probability: np.ndarray
     settings: dict[str, Any]
+    notes: tuple[str, ...] = ()
 
     @property
     def suspects(self) -> np.ndarray:
@@ -93,7 +97,8 @@ def clean(
     Raises
     ------
     DataError
-        If the trusted rows have other columns or labels, or a table is too small.
+        If the trusted rows have other columns or labels, a table is too small, or a column is too large or too small
+        to be scaled.
     TypeError, ValueError
         For bad settings.
     """
@@ -101,27 +106,17 @@ def clean(
 
     random_state = integer("seed", seed, maximum=2**32 - 1)
     options: dict[str, Any] = {} if max_iter is None else {"max_iter": integer("max_iter", max_iter, minimum=1)}
-    A, A_trusted = table.A, None
-    if trusted is not None:
-        _require_known_labels(table, trusted)
-        A_trusted = same_columns(trusted, table)
-    scaler = _scaler(A)
+    A, A_trusted = _scaled(table, trusted)
     cleaner = LabelCleaner(ridge=ridge, random_state=random_state, **options)
-    scaled = scaler.fit_transform(A)
-    with warnings.catch_warnings():  # the report says that rows were held out
-        warnings.filterwarnings("ignore", "X_trusted: found None", UserWarning)
+    with warnings.catch_warnings():  # the report and the notes say so
+        warnings.filterwarnings("ignore", "X_trusted: found None|y_trusted: found no row of", UserWarning)
         try:
-            cleaner.fit(
-                scaled,
-                table.labels,
-                X_trusted=None if trusted is None else scaler.transform(A_trusted),
-                y_trusted=None if trusted is None else trusted.labels,
-            )
+            cleaner.fit(A, table.labels, X_trusted=A_trusted, y_trusted=None if trusted is None else trusted.labels)
         except ValueError as error:
             if str(error).startswith("ridge"):
                 raise
             raise DataError(f"{table.source}: {error}") from error
-    probabilities = cleaner.predict_proba(scaled)
+    probabilities = cleaner.predict_proba(A)
     likeliest = probabilities.argmax(axis=1)
     return CleanedLabels(
         table,
@@ -132,13 +127,26 @@ def clean(
         cleaner.classes_[likeliest],
         probabilities[np.arange(likeliest.size), likeliest],
         {"ridge": ridge, "seed": random_state, "max_iter": max_iter},
+        () if trusted is None else _notes(table, trusted),
     )
 
 
-def _scaler(A: Samples) -> Any:
-    from sklearn.preprocessing import MaxAbsScaler, StandardScaler
-
-    return MaxAbsScaler() if sp.issparse(A) else StandardScaler()
+def _scaled(table: LabelledTable, trusted: LabelledTable | None) -> tuple[Samples, Samples | None]:
+    """Scale the rows of both tables by statistics of the first."""
+    A_trusted = None
+    if trusted is not None:
+        _require_known_labels(table, trusted)
+        A_trusted = same_columns(trusted, table)
+    names, source = table.feature_names, table.source
+    try:
+        scaling = Scaling.fitted(table.A, names)
+        A = scaling.scaled(table.A, names)
+        if trusted is not None:
+            source = trusted.source
+            A_trusted = scaling.scaled(A_trusted, names)
+    except DataError as error:
+        raise DataError(f"{source}: {error}") from error
+    return A, A_trusted
 
 
 def _require_known_labels(table: LabelledTable, trusted: LabelledTable) -> None:
@@ -148,3 +156,11 @@ def _require_known_labels(table: LabelledTable, trusted: LabelledTable) -> None:
             f"{trusted.source} has the label {unknown[0]!r}, which {table.source} lacks; expected some of "
             f"{', '.join(table.label_names[:10])}"
         )
+
+
+def _notes(table: LabelledTable, trusted: LabelledTable) -> tuple[str, ...]:
+    missing = [name for name in table.label_names if name not in trusted.label_names]
+    if not missing:
+        return ()
+    labels = f"label{'s' * (len(missing) > 1)} {listing([repr(name) for name in missing])}"
+    return (f"{trusted.source} has no row with the {labels}; such labels can hardly be judged: add some rows",)

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
+import os
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbo._interrupts import INTERRUPTED
 from nbo.datasets import shown
 
+if TYPE_CHECKING:
+    from nbo._result_folder import ResultFolder
+    from nbo.cleaning import CleanedLabels
+    from nbo.datasets import LabelledTable
+
 #: The exit status after a mistake of the user, and the characters of a line that may quote files.
 _USER_ERROR, _LONGEST = 2, 1000
+
+#: Of a number on the command line.
+_DIGITS = 18
 
 _DESCRIPTION = (
     "Judge how far each label of a data set can be trusted, given rows whose labels are right, and rank the suspects. "
@@ -33,7 +43,7 @@ def add_clean(commands: Any) -> None:
     parser = commands.add_parser("clean", help="find wrong labels in a data set", description=_DESCRIPTION)
     parser.add_argument("data", metavar="DATA", help="digits, wine, or an svmlight, CSV or NPZ file")
     parser.add_argument("--trusted", metavar="FILE", help="rows with the same columns whose labels are right")
-    parser.add_argument("--target", metavar="COLUMN", help="label column of CSV files")
+    parser.add_argument("--target", metavar="COLUMN", help="label column of CSV files; both have the same")
     parser.add_argument("--out", metavar="DIR", type=Path, help="result folder (default: nbo-clean-NAME)")
     parser.add_argument("--force", action="store_true", help="replace an earlier result in the folder")
     parser.add_argument(
@@ -48,13 +58,13 @@ def add_clean(commands: Any) -> None:
     )
     parser.add_argument("--seed", metavar="N", type=_count, default=0, help="seed of the splits (default: 0)")
     parser.add_argument("--max-iter", metavar="N", type=_positive, help="iterations of hyper-cleaning")
-    parser.add_argument("--quiet", action="store_true", help="print the verdict and the folder only")
+    parser.add_argument("--quiet", action="store_true", help="print the verdict, the folder and notes only")
     parser.set_defaults(run=functools.partial(_clean, parser))
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"found {text!r}; expected an integer from 0 to {2**32 - 1}")
+    if not text.isdecimal() or len(text) > _DIGITS or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"found {shown(text, 40)!r}; expected an integer from 0 to {2**32 - 1}")
     return int(text)
 
 
@@ -77,38 +87,95 @@ def _ridge(text: str) -> Any:
 
 
 def _clean(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    _import_all()
     from nbo._files import FolderError
-    from nbo._interrupts import held, repeated
+    from nbo._interrupts import repeated
     from nbo.cleaning import clean, outputs
-    from nbo.datasets import DataError, TargetError, read_labelled
+    from nbo.datasets import DataError, TargetError
 
     try:
-        table = read_labelled(arguments.data, arguments.target)
-        trusted = None if arguments.trusted is None else read_labelled(arguments.trusted, arguments.target)
+        table, trusted = _tables(arguments)
         folder = arguments.out or Path(f"nbo-clean-{table.name}")
         with outputs.place_for(folder, force=arguments.force) as place:
             with repeated():
                 found = clean(table, trusted, ridge=arguments.ridge, seed=arguments.seed, max_iter=arguments.max_iter)
-            with held():
-                omitted = place.write(lambda fresh: outputs.write_files(found, fresh, arguments.top))
+            # The files come first: output that nobody reads or that cannot be printed must not cost the results.
+            omitted, status = _write(found, place, arguments.top)
     except TargetError as error:
         parser.error(f"--target: {error.reason}")
     except (DataError, FileNotFoundError, FolderError) as error:
-        print(f"nbo: {shown(error, _LONGEST)}", file=sys.stderr)
+        _complain(error)
         return _USER_ERROR
+    return _show(found, folder, omitted, arguments.quiet, status)
+
+
+def _import_all() -> None:
+    """Import what cleaning needs while Ctrl-C waits: foreign modules may swallow an exception or replace it."""
+    from nbo._interrupts import held
+
+    with held():
+        import nbo.cleaning.outputs
+        import nbo.kernels.linear_models
+        import nbo.sklearn  # noqa: F401
+
+
+def _tables(arguments: argparse.Namespace) -> tuple[LabelledTable, LabelledTable | None]:
+    """Read the files; where only one of them is a CSV file, ``--target`` is for that one."""
+    from nbo.datasets import read_labelled
+
+    names = [arguments.data] if arguments.trusted is None else [arguments.data, arguments.trusted]
+    csv_files = [name for name in names if _is_csv(name)]
+    tables = [read_labelled(name, arguments.target if name in csv_files or not csv_files else None) for name in names]
+    return tables[0], tables[1] if arguments.trusted is not None else None
+
+
+def _is_csv(name: str) -> bool:
+    from nbo.datasets._formats import format_of
+    from nbo.datasets.tables import LABELLED
+
+    return (
+        name not in LABELLED and os.path.isfile(name) and os.path.getsize(name) > 0 and format_of(Path(name)) == "csv"
+    )
+
+
+def _write(found: CleanedLabels, place: ResultFolder, top: int | None) -> tuple[list[str], int]:
+    """Write the result folder; return what was left out and the exit status. Ctrl-C waits for the end of it."""
+    from nbo._interrupts import held
+    from nbo.cleaning import outputs
+
+    omitted: list[str] = []
+    try:
+        with held():
+            omitted += place.write(lambda fresh: outputs.write_files(found, fresh, top))
     except KeyboardInterrupt:
-        print("nbo: interrupted; nothing was written", file=sys.stderr)
-        return INTERRUPTED
-    _show(found, folder, omitted, arguments.quiet)
-    return 0
+        return omitted, INTERRUPTED
+    return omitted, 0
 
 
-def _show(found: Any, folder: Path, omitted: list[str], quiet: bool) -> None:
+def _show(found: CleanedLabels, folder: Path, omitted: list[str], quiet: bool, status: int) -> int:
+    """Print what was found and where it is; return the exit status."""
     from nbo.cleaning.report import verdict
 
-    if not quiet:
-        for line in omitted:
-            print(f"nbo: {line}", file=sys.stderr)
-        print(found.cleaner.report_)
-    print(textwrap.fill(verdict(found), 100))
-    print(f"results: {shown(folder, _LONGEST)}")
+    for line in [*found.notes, *([] if quiet else omitted)]:
+        _complain(line)
+    place = f"results: {shown(folder, _LONGEST)}"
+    try:
+        if not quiet:
+            print(found.cleaner.report_)
+        print(textwrap.fill(verdict(found), 100))
+        print(place)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except OSError:
+        _complain(place)
+        raise
+    return status
+
+
+def _complain(message: object) -> None:
+    """Print one line to the standard error output, if that is possible."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"nbo: {shown(message, _LONGEST)}", file=sys.stderr, flush=True)

@@ -134,6 +134,7 @@ def summary(found: CleanedLabels) -> dict[str, Any]:
             "trusted": None if found.trusted is None else found.trusted.source,
         },
         "report": {name: getattr(report, name) for name in report.__dataclass_fields__},
+        "notes": found.notes,
         "versions": package_versions(_PACKAGES),
         "platform": platform.platform(),
     }

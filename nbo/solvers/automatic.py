@@ -136,13 +136,15 @@ class Auto(DeterministicSolver):
             (size, inner.point.norm, inner.residual),
             trial.memory,
             state.scales.with_norms(inner.point.norm, inner.upper_grad_norm),
-            solved,
-            None if solved else state.shown,
+            False,
+            state.shown,
             certificate,
         )
-        if solved or not inner.accurate:
+        if not inner.accurate:
             return after
-        move = self.upper_step().move(view, state.nit, state.x, trial.found(inner), project, after.scales, False)
+        move = self.upper_step().move(view, state.nit, state.x, trial.found(inner), project, after.scales, solved)
+        if move.solved:  # and not only flat, but no worse than the point before
+            return dataclasses.replace(after, memory=move.memory, converged=True, shown=None)
         return dataclasses.replace(after, x=move.x, y=move.y, u=move.u, memory=move.memory, shown=move.shown)
 
     def resolved_tol(self, state: State, tol: float) -> float:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from nbo._scaling import Scaling
 from nbo.datasets import BinaryTable, DataError, Samples
 
 #: Fewest rows of a label, so that a 60/20/20 split gives every part at least one of them.
 MIN_ROWS_PER_LABEL = 5
-
-#: Sizes that a column may have: coefficients in its units, and products with them, stay far from the ends of float64.
-SMALLEST, LARGEST = 1e-280, 1e280
-
-#: Largest scaled value. Beyond it the values of the training rows are rounding errors beside it, and no fit converges.
-LARGEST_SCALED = 1e15
 
 _SHARES = {"validation": 0.2, "test": 0.2}
 
@@ -124,20 +118,15 @@ def prepare(dataset: BinaryTable, seed: int) -> TuningData:
         If a label has fewer than five rows, or a column is too large or too small to be scaled.
     """
     rows = split_rows(dataset.b, dataset.label_names, seed)
-    train = dataset.A[rows["train"]]
-    constant = _never_varies(train)
-    units = _units(train, dataset.feature_names)
-    scaler = _Scaler.fitted(train, units, constant)
-    scale = scaler.spread * units
-    scaled = {name: scaler.scaled(dataset.A[chosen]) for name, chosen in rows.items()}
-    _check_scaled(scaled, rows, dataset, scale)
+    scaling = Scaling.fitted(dataset.A[rows["train"]], dataset.feature_names)
+    scaled = {name: scaling.scaled(dataset.A[chosen], dataset.feature_names, chosen) for name, chosen in rows.items()}
     parts = {name: Part(with_ones(scaled[name]), dataset.b[chosen]) for name, chosen in rows.items()}
     return TuningData(
         **parts,
         development=_stacked(parts["train"], parts["validation"]),
-        center=scaler.center * units,
-        scale=scale,
-        constant=constant,
+        center=scaling.center * scaling.units,
+        scale=scaling.scale,
+        constant=scaling.constant,
     )
 
 
@@ -197,76 +186,6 @@ def with_ones(A: Samples) -> Samples:
     if sp.issparse(A):
         return sp.hstack([A, sp.csr_matrix(ones)], format="csr")
     return np.hstack([A, ones])
-
-
-class _Scaler(NamedTuple):
-    """Maps a column to (column / unit - center) / spread.
-
-    Statistics of columns in units of their own neither overflow nor vanish, whatever the size of the numbers.
-    """
-
-    units: np.ndarray
-    center: np.ndarray
-    spread: np.ndarray
-
-    @classmethod
-    def fitted(cls, A: Samples, units: np.ndarray, constant: np.ndarray) -> _Scaler:
-        if sp.issparse(A):
-            largest = _largest(A)
-            return cls(units, np.zeros(len(units)), np.where(largest > 0, largest / units, 1.0))
-        own = A / units
-        center = np.where(constant, own[0], own.mean(axis=0))  # exact where a mean might be rounded
-        return cls(units, center, np.where(constant, 1.0, (own - center).std(axis=0)))
-
-    def scaled(self, A: Samples) -> Samples:
-        with np.errstate(over="ignore"):  # of rows that are far beyond those of the fit
-            if not sp.issparse(A):
-                return (A / self.units - self.center) / self.spread
-            values = A.data / self.units[A.indices] / self.spread[A.indices]
-            return sp.csr_matrix((values, A.indices, A.indptr), shape=A.shape)
-
-
-def _largest(A: Samples) -> np.ndarray:
-    """The largest magnitude in every column."""
-    if sp.issparse(A):
-        return np.asarray(abs(A).max(axis=0).toarray().ravel())
-    return np.asarray(np.maximum(A.max(axis=0), -A.min(axis=0)))
-
-
-def _units(A: Samples, names: tuple[str, ...]) -> np.ndarray:
-    """The power of two below the largest magnitude in every column: divisions by it are exact."""
-    largest = _largest(A)
-    for wrong, size in ((largest > LARGEST, "large"), ((largest > 0) & (largest < SMALLEST), "small")):
-        if wrong.any():
-            column = int(np.argmax(wrong))
-            raise DataError(
-                f"column {names[column]!r} is too {size} to standardise: its largest magnitude in the training rows is "
-                f"{largest[column]:.2g}; expected one between {SMALLEST:g} and {LARGEST:g} (change its unit)"
-            )
-    return np.ldexp(1.0, np.frexp(np.where(largest > 0, largest, 1.0))[1] - 1)
-
-
-def _check_scaled(
-    scaled: Mapping[str, Samples], rows: Mapping[str, np.ndarray], dataset: BinaryTable, scale: np.ndarray
-) -> None:
-    for name, A in scaled.items():
-        sizes = _largest(A)
-        column = int(np.argmax(sizes))
-        if sizes[column] > LARGEST_SCALED:
-            values = abs(A[:, [column]].toarray() if sp.issparse(A) else A[:, [column]])
-            row = int(rows[name][np.argmax(values)])
-            raise DataError(
-                f"column {dataset.feature_names[column]!r} is too large to standardise: it holds "
-                f"{dataset.A[row, column]:.2g} in row {row + 1}, more than {LARGEST_SCALED:g} times its scale in the "
-                f"training rows, {scale[column]:.2g}"
-            )
-
-
-def _never_varies(A: Samples) -> np.ndarray:
-    smallest, largest = A.min(axis=0), A.max(axis=0)
-    if sp.issparse(A):
-        smallest, largest = smallest.toarray().ravel(), largest.toarray().ravel()
-    return np.asarray(smallest == largest)
 
 
 def _stacked(first: Part, second: Part) -> Part:

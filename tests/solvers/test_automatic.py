@@ -61,6 +61,14 @@ def test_phi_never_rises_from_any_start(x0, size, seed, penalty, intercept):
     assert found.status in ("converged", "iteration_limit")
 
 
+def test_a_flat_trial_that_is_worse_is_no_solution():
+    """Beyond the minimiser Phi may be flat, as where penalties are so strong that no model is left."""
+    problem = nbo.problems.BinaryLogistic(*logistic_data(60, 40, 4, seed=5), fit_intercept=True, bounds=(-9.5, 12.0))
+    y0 = 10.0 * np.random.default_rng(5).standard_normal(5)
+    found = nbo.minimize(problem, np.full(4, 7.30078125), y0=y0)
+    assert found.success and found.fun <= found.history.value[1:].min() + 1e-6
+
+
 def test_one_penalty_is_the_minimiser_that_scipy_finds():
     problem = problems()["shared"]
     found = nbo.minimize(problem, [3.0], tol=1e-8)
