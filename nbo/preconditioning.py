@@ -99,7 +99,9 @@ def conjugate_gradients(
         flat = active & (curvature <= (0.0 if precondition is None else FLAT) * inner)
         if flat.any():
             _require_no_descent(curvature[flat], p[flat], images[flat])
-            if not allow_flat and (squares[flat] > (1e3 * float(np.finfo(rhs.dtype).eps)) ** 2 * starts[flat]).any():
+            # neither a residual at the rounding floor nor a direction whose square is zero tells anything
+            telling = squares[flat] > (1e3 * float(np.finfo(rhs.dtype).eps)) ** 2 * starts[flat]
+            if not allow_flat and (telling & (row_dots(p[flat], p[flat]) > 0)).any():
                 raise CurvatureError(f"curvature {curvature[flat].min():.3g}")
             fresh = flat & ~x.any(axis=1)
             x[fresh] = p[fresh]
