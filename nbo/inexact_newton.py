@@ -252,6 +252,9 @@ class LowerSolver:
         whole = self._trust(length, norm(following.y - point.y), cut) and not cut
         self.whole = self.whole + 1 if whole else 0
         self.error = length * min(following.norm / (point.norm or 1.0), 1.0) if whole else np.inf
+        if whole and (direction := self._system.rough_solution(following.grad)) is not None:
+            # where entries of the gradient differ by orders, its norm says little about most of them
+            self.error = max(self.error, norm(direction))
         return following
 
     def _trust(self, length: float, moved: float, cut: bool) -> bool:

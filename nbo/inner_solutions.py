@@ -146,7 +146,16 @@ class InnerSolver:
         point, why = self._lower.minimize(y, lambda point: self._is_accurate(point, u, accuracy))
         if why == OUT_OF_STEPS:
             return point
-        return self.adjoint(point, self._lower.error, u, accuracy.adjoint)
+        return self.adjoint(point, self._error(point), u, accuracy.adjoint)
+
+    def _error(self, point: LowerPoint) -> float:
+        """Return an estimate of |y - y*|, also of a y that is at the rounding floor without a whole Newton step."""
+        if np.isfinite(self._lower.error):
+            return self._lower.error
+        direction = self._system.rough_solution(point.grad)
+        if direction is not None:
+            return norm(direction)
+        return norm(point.y) * min(point.norm / (self._lower_scale or 1.0), 1.0)
 
     def _is_accurate(self, point: LowerPoint, u: Array, accuracy: Accuracy) -> bool:
         self._lower_scale = max(self._lower_scale, point.norm)

@@ -264,6 +264,23 @@ class InnerSystem:
         self._spent += max(0, found.n_products - USUAL * len(rhs))
         return found
 
+    def rough_solution(self, rhs: Array) -> Array | None:
+        """Return the preconditioner's solution of H x = b, which costs no product.
+
+        Parameters
+        ----------
+        rhs : ndarray
+            b, (n,).
+
+        Returns
+        -------
+        ndarray or None
+            (n,); None as long as there is no preconditioner.
+        """
+        if self._formed is None:
+            return None
+        return self._formed.apply(rhs.reshape(self.blocks, self._size)).reshape(-1)
+
     def _prepare(self, model: LowerModel) -> None:
         """Form the Hessian if it is time to, or let it follow x."""
         price = PRICE * self._size
