@@ -241,4 +241,4 @@ class InnerSolver:
         if isinstance(point, str):
             point = solution.point
         relative = SHARP * solution.residual / (solution.upper_grad_norm or 1.0)
-        return self.adjoint(point, self._lower.error, solution.u, relative)
+        return self.adjoint(point, self._error(point), solution.u, relative)
