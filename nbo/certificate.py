@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nbo._storable import storable
 from nbo.problem import BilevelProblem, provides
-from nbo.theory.constants import NoConstantsError, constants_of
+from nbo.theory.constants import NoConstantsError, ProblemConstants, constants_of
 
 Array = npt.NDArray[Any]
 
@@ -30,12 +30,8 @@ class Certificate(NamedTuple):
     kind: str = "unknown"
 
 
-def error_bound(
-    problem: BilevelProblem, x: Array, lower_grad_norm: float, adjoint_residual: float, *, proven: bool = False
-) -> Certificate | None:
-    """Bound the error of d_x at a point by the constants at this x.
-
-    It is (L1 (1 + q) |grad_2 g| + L_g1 |H u - grad_2 f|)/mu.
+def local_constants(problem: BilevelProblem, x: Array) -> ProblemConstants | None:
+    """Return the constants of a problem at one x.
 
     Parameters
     ----------
@@ -43,26 +39,39 @@ def error_bound(
         The problem.
     x : ndarray
         The point, (m,).
-    lower_grad_norm, adjoint_residual : float
-        |grad_2 g| and |H u - grad_2 f|.
-    proven : bool
-        Whether only a bound will do: constants that are estimates, and may cost more than a run, are not asked for.
 
     Returns
     -------
-    Certificate or None
-        Of kind ``"estimate"`` where the constants are, or where y is not known to be within the tube in which they
-        hold; None for a problem without constants.
+    ProblemConstants or None
+        None for a problem without constants.
     """
-    if not provides(problem, "constants") or (proven and problem.constants_kind != "bound"):
+    if not provides(problem, "constants"):
         return None
     try:
-        constants = constants_of(problem, (x, x))
+        return constants_of(problem, (x, x))
     except NoConstantsError:
         return None
+
+
+def error_bound(constants: ProblemConstants, lower_grad_norm: float, adjoint_residual: float) -> Certificate:
+    """Bound the error of d_x at a point by the constants at its x.
+
+    It is (L1 (1 + q) |grad_2 g| + L_g1 |H u - grad_2 f|)/mu.
+
+    Parameters
+    ----------
+    constants : ProblemConstants
+        From `local_constants`.
+    lower_grad_norm, adjoint_residual : float
+        |grad_2 g| and |H u - grad_2 f|.
+
+    Returns
+    -------
+    Certificate
+        Of kind ``"estimate"`` where the constants are, or where y is not known to be within the tube in which they
+        hold.
+    """
     error = constants.hypergradient_error(lower_grad_norm, adjoint_residual)
     # constants hold in the tube |y - y*| <= mu/(2 L_g2), which the gradient certifies
     inside = 2 * constants.L_g2 * lower_grad_norm <= constants.mu**2
-    if proven and not (inside and constants.kind == "bound"):
-        return Certificate(np.inf, "bound")
     return Certificate(error, constants.kind if inside else "estimate")

@@ -11,13 +11,12 @@ from nbo._vectors import norm
 from nbo.inexact_newton import OUT_OF_STEPS, LowerPoint, LowerSolver
 from nbo.oracles import CountedProblem
 from nbo.preconditioning import InnerSystem
+from nbo.upper_steps import ROUNDING
 
 Array = npt.NDArray[Any]
 
 #: A start of u is improved to at least this part of its residual, and refinements reduce residuals to that one.
 IMPROVED, SHARP = 0.05, 1e-3
-#: Residuals of so many rounding units of the largest gradient seen are at the rounding floor.
-UNITS = 1e2
 
 
 class Accuracy(NamedTuple):
@@ -126,7 +125,7 @@ class InnerSolver:
         self._view, self._x, self._system = view, x, system
         self._lower = LowerSolver(view, x, system, n_steps)
         self._lower_scale, self._upper_scale, self._jvp_scale = lower_scale, upper_scale, jvp_scale
-        self._unit = UNITS * float(np.finfo(view.dtype).eps)
+        self._unit = ROUNDING * float(np.finfo(view.dtype).eps)
 
     def solve(self, y: Array, u: Array, accuracy: Accuracy) -> InnerSolution | LowerPoint:
         """Solve from a start.

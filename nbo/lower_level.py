@@ -11,7 +11,7 @@ import numpy.typing as npt
 from nbo._display import Printed
 from nbo._validation import real
 from nbo._vectors import norm
-from nbo.certificate import Certificate, error_bound
+from nbo.certificate import Certificate, error_bound, local_constants
 from nbo.inexact_newton import OUT_OF_STEPS, LowerPoint, LowerSolver, at_rounding, lower_point
 from nbo.oracles import CountedProblem, OracleCounts, finite_or_named
 from nbo.preconditioning import InnerSystem, SystemMemory
@@ -207,8 +207,9 @@ def _hypergradient(view: CountedProblem, x: Array, start: _Newton, limit: float)
     before = grad_1 - point.model.jvp(u)
     refined, u, grad, residual, moved = _refine(view, x, system, point, u, before)
     rounding = 10 * float(np.finfo(view.dtype).eps) * norm(grad)
-    bound = error_bound(view.problem, x, refined.norm, residual)
-    error, kind = bound or Certificate(max(moved, rounding), "estimate")
+    error, kind = Certificate(max(moved, rounding), "estimate")
+    if (constants := local_constants(view.problem, x)) is not None:
+        error, kind = error_bound(constants, refined.norm, residual)
     success = max(refined.norm, residual) <= limit
     message = f"lower_grad_norm = {refined.norm:.3g} and adjoint_residual = {residual:.3g} against tol = {limit:g}"
     if not success:

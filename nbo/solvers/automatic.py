@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy.typing as npt
 
 from nbo._validation import flag, integer
 from nbo._vectors import norm
-from nbo.certificate import Certificate, error_bound
+from nbo.certificate import Certificate, error_bound, local_constants
 from nbo.feasible_sets import FeasibleSet
-from nbo.inexact_newton import LowerPoint
+from nbo.inexact_newton import TRIALS, LowerPoint
 from nbo.inner_solutions import Accuracy, InnerSolution, InnerSolver
 from nbo.linear_solvers import CurvatureError
 from nbo.monotone_step import MonotoneStep, progress_of
@@ -21,6 +22,7 @@ from nbo.preconditioning import InnerSystem, SystemMemory
 from nbo.problem import BilevelProblem
 from nbo.solvers.base import DeterministicSolver
 from nbo.solvers.driver import State
+from nbo.theory.constants import ProblemConstants
 from nbo.upper_steps import Directions, ScheduledStep, UpperStep
 
 Array = npt.NDArray[Any]
@@ -120,8 +122,7 @@ class Auto(DeterministicSolver):
             norms = (state.norms[0], inner.norm, state.norms[2])
             return dataclasses.replace(state, nit=state.nit + 1, y=inner.y, norms=norms, memory=trial.memory)
         if self.relative:
-            trial.take_scale(inner)
-            tol = trial.tolerance(tol)
+            tol *= trial.scale(inner)
         certificate = Certificate(inner.error, "estimate")
         if inner.accurate and trial.size(inner) <= tol:
             inner, certificate = trial.certify(inner, tol)
@@ -188,7 +189,7 @@ class Auto(DeterministicSolver):
         newton = self.n_lower_steps + REFINEMENTS
         return OracleCounts(
             upper_grad=adjoints,
-            lower_value=61 * newton,
+            lower_value=(TRIALS + 1) * newton,
             lower_grad_y=3 * newton + 1,
             lower_hvp=(newton + adjoints) * (self.n_linear_steps + 2) + 2 * dim_y,
             lower_jvp=2 * adjoints,
@@ -222,14 +223,11 @@ class _Trial:
         scale = {} if self._scale is None else {"scale": self._scale}
         return {**self._state.memory, "system": self._system.memory, **scale}
 
-    def take_scale(self, inner: InnerSolution) -> None:
-        """Remember the size of F at the first point; costs 1 upper_value there."""
+    def scale(self, inner: InnerSolution) -> float:
+        """Return the size of F at the first point; costs 1 upper_value there."""
         if self._scale is None:
             self._scale = abs(self._view.upper_value(self._state.x, inner.point.y) - inner.correction) or 1.0
-
-    def tolerance(self, tol: float) -> float:
-        """Return a relative tolerance in the units of f."""
-        return tol * (self._scale or 1.0)
+        return self._scale
 
     def size(self, inner: InnerSolution) -> float:
         """Return the projected hypergradient norm."""
@@ -253,8 +251,7 @@ class _Trial:
 
     def certify(self, inner: InnerSolution, tol: float) -> tuple[InnerSolution, Certificate]:
         """Refine until the error of d_x is known, and by the problem's constants if they can tell."""
-        x, eps = self._state.x, float(np.finfo(self._view.dtype).eps)
-        error = np.inf
+        error, eps = np.inf, float(np.finfo(self._view.dtype).eps)
         for _ in range(REFINEMENTS):
             finer = self._solver.refine(inner)
             moved = max(norm(finer.d_x - inner.d_x), 10 * eps * norm(finer.d_x))
@@ -263,12 +260,19 @@ class _Trial:
             size = self.size(inner)
             if size > tol:
                 break
-            bound = error_bound(self._view.problem, x, inner.point.norm, inner.residual, proven=True)
-            if bound is not None and size + bound.error <= tol:
-                return inner, bound
-            if size + error <= tol and (stuck or bound is None):
+            if self._constants is not None:
+                bound = error_bound(self._constants, inner.point.norm, inner.residual)
+                if bound.kind == "bound" and size + bound.error <= tol:
+                    return inner, bound
+            if size + error <= tol and (stuck or self._constants is None):
                 break
         return inner, Certificate(error, "estimate")
+
+    @functools.cached_property
+    def _constants(self) -> ProblemConstants | None:
+        """Those at this x; mere estimates may cost more than the run, and prove nothing."""
+        problem = self._view.problem
+        return local_constants(problem, self._state.x) if problem.constants_kind == "bound" else None
 
     def found(self, inner: InnerSolution) -> Directions:
         """Return what the upper step needs."""
