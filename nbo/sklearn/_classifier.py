@@ -90,3 +90,14 @@ class LinearClassifier(ClassifierMixin):
         if scores.ndim == 1:
             return np.column_stack((log_expit(-scores), log_expit(scores)))
         return log_softmax(scores, axis=1)
+
+    def _known_codes(self, name: str, labels: Array) -> Array:
+        """Return labels of rows besides those of y as numbers of its classes."""
+        numbers = {label: code for code, label in enumerate(self.classes_.tolist())}
+        unknown = sorted({repr(label) for label in labels.tolist() if label not in numbers})
+        if unknown:
+            raise ValueError(
+                f"{name}: found the label{'s' * (len(unknown) > 1)} {', '.join(unknown[:5])}, which y lacks; expected "
+                f"labels of y: {', '.join(map(repr, list(numbers)[:5]))}{', ...' if len(numbers) > 5 else ''}"
+            )
+        return np.array([numbers[label] for label in labels.tolist()])

@@ -21,7 +21,7 @@ from nbo.sklearn._cleaning import Outcome, clean, clean_without_trusted
 from nbo.sklearn._cleaning_models import Model, Settings, fitted
 from nbo.sklearn._cleaning_report import CleaningReport
 from nbo.sklearn._distinct import DistinctRows, distinct
-from nbo.sklearn._rows import FORMAT
+from nbo.sklearn._rows import FORMAT, further_rows
 
 Array = npt.NDArray[Any]
 
@@ -249,16 +249,11 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         return _Parts(rows, silent, trusted, counted, place, center)
 
     def _trusted(self, X_trusted: Any, y_trusted: Any, A: Any) -> DistinctRows | None:
-        if X_trusted is None and y_trusted is None:
+        given = further_rows(self, ("X_trusted", "y_trusted"), X_trusted, y_trusted)
+        if given is None:
             return None
-        if X_trusted is None or y_trusted is None:
-            found, missing = ("y_trusted", "X_trusted") if X_trusted is None else ("X_trusted", "y_trusted")
-            raise ValueError(f"{missing}: found None beside {found}; expected both X_trusted and y_trusted, or neither")
-        try:
-            A_trusted, labels = validate_data(self, X_trusted, y_trusted, reset=False, **FORMAT)
-        except ValueError as error:
-            raise ValueError(f"X_trusted, y_trusted: {error}") from error
-        codes = self._known_codes(labels)
+        A_trusted, labels = given
+        codes = self._known_codes("y_trusted", labels)
         missing = self.classes_[np.setdiff1d(np.arange(self.classes_.size), codes)].tolist()
         if missing:
             warnings.warn(
@@ -269,17 +264,6 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         if sp.issparse(A) != sp.issparse(A_trusted):
             A_trusted = sp.csr_array(A_trusted) if sp.issparse(A) else A_trusted.toarray()
         return DistinctRows(A_trusted.astype(A.dtype, copy=False), codes, np.ones(codes.size))
-
-    def _known_codes(self, labels: Array) -> Array:
-        """Return trusted labels as numbers of classes."""
-        numbers = {label: code for code, label in enumerate(self.classes_.tolist())}
-        unknown = sorted({repr(label) for label in labels.tolist() if label not in numbers})
-        if unknown:
-            raise ValueError(
-                f"y_trusted: found the label{'s' * (len(unknown) > 1)} {', '.join(unknown[:5])}, which y lacks; "
-                f"expected labels of y: {', '.join(map(repr, list(numbers)[:5]))}{', ...' if len(numbers) > 5 else ''}"
-            )
-        return np.array([numbers[label] for label in labels.tolist()])
 
     def _outcome(self, parts: _Parts, settings: Settings) -> Outcome:
         if parts.trusted is not None:

@@ -121,18 +121,7 @@ class BilevelLogisticRegression(LinearClassifier, PenaltyTuner):
             )
         if validation is None:
             return rows._replace(b=codes), None
-        return rows._replace(b=codes), validation._replace(b=self._known_codes(validation.b))
-
-    def _known_codes(self, labels: Array) -> Array:
-        """Return validation labels as numbers of classes."""
-        numbers = {label: code for code, label in enumerate(self.classes_.tolist())}
-        unknown = sorted({repr(label) for label in labels.tolist() if label not in numbers})
-        if unknown:
-            raise ValueError(
-                f"y_val: found the label{'s' * (len(unknown) > 1)} {', '.join(unknown[:5])}, which y lacks; expected "
-                f"labels of y: {', '.join(map(repr, list(numbers)[:5]))}{', ...' if len(numbers) > 5 else ''}"
-            )
-        return np.array([numbers[label] for label in labels.tolist()])
+        return rows._replace(b=codes), validation._replace(b=self._known_codes("y_val", validation.b))
 
     def _labels_to_stratify(self, rows: GivenRows) -> Array | None:
         return rows.b

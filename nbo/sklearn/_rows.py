@@ -38,16 +38,6 @@ class GivenRows(NamedTuple):
     numbers: Array
     n_given: int
 
-    def total(self) -> float:
-        """Return the sum of the weights.
-
-        Returns
-        -------
-        float
-            n without weights.
-        """
-        return float(self.A.shape[0]) if self.weights is None else float(self.weights.sum(dtype=np.float64))
-
 
 def training_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, **checks: Any) -> GivenRows:
     """Return the training rows, and set `n_features_in_` and `feature_names_in_`.
@@ -97,18 +87,46 @@ def validation_rows(estimator: Any, X_val: Any, y_val: Any, sample_weight_val: A
     TypeError, ValueError
         For bad data, or some of them without the others.
     """
-    if X_val is None and y_val is None:
-        if sample_weight_val is not None:
-            raise ValueError("sample_weight_val: found weights without X_val and y_val; expected all three or none")
+    if X_val is None and y_val is None and sample_weight_val is not None:
+        raise ValueError("sample_weight_val: found weights without X_val and y_val; expected all three or none")
+    found = further_rows(estimator, ("X_val", "y_val"), X_val, y_val, **checks)
+    return None if found is None else _weighty("sample_weight_val", *found, sample_weight_val)
+
+
+def further_rows(estimator: Any, names: tuple[str, str], X: Any, y: Any, **checks: Any) -> tuple[Any, Array] | None:
+    """Return rows besides those that an estimator is fitted on, if there are any.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Which knows its features.
+    names : tuple of str
+        What messages call `X` and `y`.
+    X, y : array_like or None
+        As given to `fit`.
+    **checks
+        More arguments of `validate_data`.
+
+    Returns
+    -------
+    tuple or None
+        The checked rows and their labels; None without both.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For bad data, or one of them without the other.
+    """
+    if X is None and y is None:
         return None
-    if X_val is None or y_val is None:
-        found, missing = ("y_val", "X_val") if X_val is None else ("X_val", "y_val")
-        raise ValueError(f"{missing}: found None beside {found}; expected both X_val and y_val, or neither")
+    if X is None or y is None:
+        missing, found = names if X is None else reversed(names)
+        raise ValueError(f"{missing}: found None beside {found}; expected both {names[0]} and {names[1]}, or neither")
     try:
-        A, b = validate_data(estimator, X_val, y_val, reset=False, **FORMAT, **checks)
+        A, b = validate_data(estimator, X, y, reset=False, **FORMAT, **checks)
     except ValueError as error:
-        raise ValueError(f"X_val, y_val: {error}") from error
-    return _weighty("sample_weight_val", A, b, sample_weight_val)
+        raise ValueError(f"{', '.join(names)}: {error}") from error
+    return A, b
 
 
 def _weighty(name: str, A: Any, b: Array, sample_weight: Any) -> GivenRows:
