@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +58,24 @@ def _umask() -> int:
     return mask
 
 
-def plain(value: Any) -> Any:
-    """Return a value that JSON has a form for; numbers that are infinite or NaN become texts."""
+def _itself(value: Any) -> Any:
+    return value
+
+
+def plain(value: Any, unbounded: Callable[[float], Any] = str, other: Callable[[Any], Any] = _itself) -> Any:
+    """Return a value that JSON has a form for.
+
+    `unbounded` takes the place of numbers that are infinite or NaN, by default texts, and `other` that of what is
+    neither structure nor number nor text.
+    """
     if isinstance(value, dict):
-        return {name: plain(part) for name, part in value.items()}
+        return {name: plain(part, unbounded, other) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
+        return [plain(part, unbounded, other) for part in value]
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else str(float(value))
-    return int(value) if isinstance(value, np.integer) else value
+        return float(value) if math.isfinite(value) else unbounded(float(value))
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    return value if value is None or isinstance(value, str) else other(value)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
+import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from nbo._files import FolderError, os_errors
+from nbo._files import FolderError, os_errors, plain
 from nbo._interrupts import held
+from nbo._page import html
+from nbo._versions import package_versions
 from nbo.datasets import shown
 
-#: The file that says what a folder holds.
-RESULT = "result.json"
+#: The file that says what a folder holds, and the page for people.
+RESULT, PAGE = "result.json", "report.html"
+
+_PACKAGES = ("nbo", "numpy", "scipy", "numba", "scikit-learn", "matplotlib")
 
 
 class ResultFolder:
@@ -162,42 +165,50 @@ def _holds_result(folder: Path, command: str) -> bool:
     return isinstance(found, dict) and found.get("command") == command
 
 
-def plain(value: Any) -> Any:
-    """Return the same structure in JSON's types.
-
-    Parameters
-    ----------
-    value : object
-        Of dicts, lists, tuples, numbers, texts and None.
-
-    Returns
-    -------
-    object
-        Numbers that are not finite are None.
-    """
-    if isinstance(value, dict):
-        return {key: plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str) else str(value)
-
-
-def write_json(folder: Path, content: dict[str, Any]) -> None:
-    """Write `RESULT`.
+def write_result(folder: Path, command: str, content: dict[str, Any]) -> None:
+    """Write `RESULT`, with the command before what it found, and the versions behind it.
 
     Parameters
     ----------
     folder : Path
         Where.
+    command : str
+        Who writes.
     content : dict
-        With the ``command``.
+        What it found: dicts, lists, numbers and texts; numbers that are not finite become null, and others texts.
     """
-    text = json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+    stamped = {
+        "command": command,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        **content,
+        "versions": package_versions(_PACKAGES),
+        "platform": platform.platform(),
+    }
+    text = json.dumps(plain(stamped, lambda number: None, str), indent=2, ensure_ascii=False, allow_nan=False)
     # Half a surrogate pair, as in a file name that is no text, is escaped as JSON wants it.
     (folder / RESULT).write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+
+
+def write_page(folder: Path, title: str, text: str, pictures: Mapping[str, bytes]) -> list[str]:
+    """Write `PAGE`.
+
+    Parameters
+    ----------
+    folder : Path
+        Where.
+    title, text : str
+        Of the page; the text is Markdown.
+    pictures : mapping of str to bytes
+        Path in the text -> PNG.
+
+    Returns
+    -------
+    list of str
+        A line that it was left out, where a package is missing; else nothing.
+    """
+    try:
+        page = html(title, text, pictures)
+    except ImportError:
+        return [f'left out: {PAGE}, since it needs markdown: pip install "nbo[report]"']
+    (folder / PAGE).write_text(page, encoding="utf-8", errors="backslashreplace")
+    return []

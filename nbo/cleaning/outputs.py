@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import csv
-import platform
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from nbo import plotting
-from nbo._page import html
-from nbo._result_folder import ResultFolder, write_json
-from nbo._versions import package_versions
+from nbo._result_folder import PAGE, ResultFolder, write_page, write_result
 from nbo.cleaning import CleanedLabels
 from nbo.cleaning.report import markdown, verdict
 
 _COMMAND = "nbo clean"
-_PACKAGES = ("nbo", "numpy", "scipy", "numba", "scikit-learn", "matplotlib")
 
 #: Every file that a result folder may hold, besides the one of settings.
-FILES = ("weights.csv", "suspects.csv", "weights.png", "report.html")
+FILES = ("weights.csv", "suspects.csv", "weights.png", PAGE)
 
 
 def place_for(folder: Path, *, force: bool = False) -> ResultFolder:
@@ -58,7 +53,7 @@ def write_files(found: CleanedLabels, folder: Path, top: int | None = None) -> l
     list of str
         One line on each thing that was left out, such as pictures without matplotlib.
     """
-    write_json(folder, summary(found))
+    write_result(folder, _COMMAND, summary(found))
     suspect = set(found.suspects.tolist())
     _write_table(
         folder / "weights.csv",
@@ -97,16 +92,12 @@ def _write_report(found: CleanedLabels, folder: Path) -> list[str]:
         pictures["weights.png"] = (folder / "weights.png").read_bytes()
     except ImportError as error:
         omitted.append(f"left out: weights.png, since {error}")
-    try:
-        page = html(f"Labels of {found.table.name}", markdown(found, bool(pictures)), pictures)
-        (folder / "report.html").write_text(page, encoding="utf-8", errors="backslashreplace")
-    except ImportError:
-        omitted.append('left out: report.html, since it needs markdown: pip install "nbo[report]"')
-    return omitted
+    title = f"Labels of {found.table.name}"
+    return [*omitted, *write_page(folder, title, markdown(found, bool(pictures)), pictures)]
 
 
 def summary(found: CleanedLabels) -> dict[str, Any]:
-    """Return what ``result.json`` holds.
+    """Return what ``result.json`` says of a run.
 
     Parameters
     ----------
@@ -116,12 +107,10 @@ def summary(found: CleanedLabels) -> dict[str, Any]:
     Returns
     -------
     dict
-        Settings, versions, data and numbers.
+        Settings, data and numbers.
     """
     report, table = found.cleaner.report_, found.table
     return {
-        "command": _COMMAND,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "verdict": verdict(found),
         "settings": found.settings,
         "data": {
@@ -135,6 +124,4 @@ def summary(found: CleanedLabels) -> dict[str, Any]:
         },
         "report": {name: getattr(report, name) for name in report.__dataclass_fields__},
         "notes": found.notes,
-        "versions": package_versions(_PACKAGES),
-        "platform": platform.platform(),
     }

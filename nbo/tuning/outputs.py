@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import csv
-import platform
 import warnings
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nbo._page import html
-from nbo._result_folder import ResultFolder, write_json
-from nbo._versions import package_versions
+from nbo._result_folder import PAGE, ResultFolder, write_page, write_result
 from nbo.tuning.models import FittedModel
 from nbo.tuning.report import TuneReport
 from nbo.tuning.stages import Stage
 
-_PACKAGES = ("nbo", "numpy", "scipy", "numba", "scikit-learn", "matplotlib")
 _COMMAND = "nbo tune"
 
 
 #: Every file that a result folder may hold.
-FILES = ("model.npz", "history.csv", "convergence.png", "penalties.png", "report.html")
+FILES = ("model.npz", "history.csv", "convergence.png", "penalties.png", PAGE)
 
 
 def place_for(folder: Path, *, force: bool = False) -> ResultFolder:
@@ -85,7 +80,7 @@ def write_files(report: TuneReport, folder: Path) -> list[str]:
     list of str
         One line on each thing that was left out, such as pictures without matplotlib.
     """
-    write_json(folder, summary(report))
+    write_result(folder, _COMMAND, summary(report))
     if not report.stages:
         return ["left out: model.npz, history.csv, the pictures and report.html, since no stage was finished"]
     np.savez_compressed(folder / "model.npz", **model_arrays(report))
@@ -99,12 +94,7 @@ def _write_page(report: TuneReport, folder: Path) -> list[str]:
 
     names = [name for name in FILES if name.endswith(".png") and (folder / name).exists()]
     pictures = {name: (folder / name).read_bytes() for name in names}
-    try:
-        page = html(f"Penalties for {report.dataset.name}", markdown(report, names), pictures)
-    except ImportError:
-        return ['left out: report.html, since it needs markdown: pip install "nbo[report]"']
-    (folder / "report.html").write_text(page, encoding="utf-8", errors="backslashreplace")
-    return []
+    return write_page(folder, f"Penalties for {report.dataset.name}", markdown(report, names), pictures)
 
 
 def _write_pictures(report: TuneReport, folder: Path) -> list[str]:
@@ -122,7 +112,7 @@ def _write_pictures(report: TuneReport, folder: Path) -> list[str]:
 
 
 def summary(report: TuneReport) -> dict[str, Any]:
-    """Return what ``result.json`` holds.
+    """Return what ``result.json`` says of a run.
 
     Parameters
     ----------
@@ -132,12 +122,10 @@ def summary(report: TuneReport) -> dict[str, Any]:
     Returns
     -------
     dict
-        Settings, versions, data, metrics, counts, statuses and the verdict.
+        Settings, data, metrics, counts, statuses and the verdict.
     """
     data = report.dataset
     return {
-        "command": _COMMAND,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "interrupted": report.interrupted,
         "verdict": report.verdict,
         "settings": report.settings,
@@ -154,8 +142,6 @@ def summary(report: TuneReport) -> dict[str, Any]:
         "stages": [_stage_summary(stage) for stage in report.stages],
         "notes": report.notes,
         "compile_seconds": report.compile_seconds,
-        "versions": package_versions(_PACKAGES),
-        "platform": platform.platform(),
     }
 
 

@@ -165,7 +165,7 @@ def test_without_extras_the_tables_are_written(tmp_path, monkeypatch, capsys):
         raise ImportError('pictures need matplotlib: pip install "nbo[plot]"')
 
     monkeypatch.setattr(outputs.plotting, "off_screen_figure", missing)
-    monkeypatch.setattr(outputs, "html", missing)
+    monkeypatch.setattr("nbo._result_folder.html", missing)
     assert main(["clean", "wine", "--out", str(tmp_path / "out")]) == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES - {"weights.png", "report.html"}
     err = capsys.readouterr().err

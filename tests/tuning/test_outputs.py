@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nbo._files import FolderError
-from nbo._result_folder import _exchange, plain
+from nbo._files import FolderError, plain
+from nbo._result_folder import _exchange
 from nbo.tuning import outputs, pictures, tune
 from nbo.tuning.models import FittedModel
 from nbo.tuning.outputs import place_for, write
@@ -190,7 +190,9 @@ def test_report_without_a_stage(report, tmp_path):
 
 
 def test_numbers_that_are_not_finite_become_null():
-    found = plain({"a": [np.inf, np.float32(0.5), np.int64(3), np.bool_(True)], "b": (None, "text")})
+    found = plain(
+        {"a": [np.inf, np.float32(0.5), np.int64(3), np.bool_(True)], "b": (None, "text")}, lambda number: None
+    )
     assert found == {"a": [None, 0.5, 3, True], "b": [None, "text"]}
     assert json.dumps(found, allow_nan=False)
 
