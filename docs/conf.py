@@ -52,6 +52,15 @@ def escape_bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: l
         lines[i] = "".join(part if part.startswith("``") else part.replace("|", r"\|") for part in parts)
 
 
+def unlink_scikit_learn(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Turn links of inherited scikit-learn docstrings, whose targets are pages of its own, into their text."""
+    if not getattr(obj, "__module__", "").startswith("sklearn."):
+        return
+    for i, line in enumerate(lines):
+        lines[i] = re.sub(r":(?:ref|term|func|class|meth):`([^`<]*?)\s*(?:<[^`]*>)?`", r"\1", line)
+
+
 def setup(app: Any) -> None:
-    """Register the hook, before numpydoc's (of priority 500) splits the docstring into sections."""
+    """Register the hooks, before numpydoc's (of priority 500) splits the docstring into sections."""
     app.connect("autodoc-process-docstring", escape_bars, priority=400)
+    app.connect("autodoc-process-docstring", unlink_scikit_learn, priority=400)

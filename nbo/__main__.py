@@ -1,4 +1,4 @@
-"""The command line: ``nbo tune``, ``nbo bench``, ``nbo methods``, ``nbo theory`` and ``nbo reproduce``."""
+"""The command line: ``nbo tune``, ``clean``, ``bench``, ``methods``, ``theory`` and ``reproduce``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import nbo
+from nbo._arguments import LONGEST, USER_ERROR, complain, count
 from nbo._interrupts import INTERRUPTED
 from nbo.cleaning.command import add_clean
 from nbo.datasets import shown
@@ -23,9 +24,9 @@ from nbo.theory.command import add_theory
 if TYPE_CHECKING:
     from nbo._result_folder import ResultFolder
 
-#: Exit statuses beside 0 and that after Ctrl-C: output that cannot be printed, a mistake of the user, and, as 128 + the
+#: Exit statuses beside 0 and those after a mistake and Ctrl-C: output that cannot be printed, and, as 128 + the
 #: signal's number, output that nobody reads.
-UNPRINTED, USER_ERROR, PIPE_CLOSED = 1, 2, 141
+UNPRINTED, PIPE_CLOSED = 1, 141
 
 _NOTHING_WRITTEN = "interrupted; nothing was written"
 
@@ -51,15 +52,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
-        _complain(_NOTHING_WRITTEN)
+        complain(_NOTHING_WRITTEN)
         return INTERRUPTED
     except MemoryError as error:
-        _complain(f"not enough memory: {error or 'no more could be had'}")
+        complain(f"not enough memory: {error or 'no more could be had'}")
         return USER_ERROR
     except BrokenPipeError:  # the reader of the output, such as head, has seen enough
         return PIPE_CLOSED
     except OSError as error:
-        _complain(f"input or output failed: {error}")
+        complain(f"input or output failed: {error}")
         return UNPRINTED
     finally:
         _settle(sys.stdout)
@@ -103,7 +104,7 @@ class _Parser(argparse.ArgumentParser):
         print(message, end="", file=file or sys.stderr)
 
     def error(self, message: str) -> NoReturn:
-        _complain(f"{message}; see '{self.prog} --help'")
+        complain(f"{message}; see '{self.prog} --help'")
         raise SystemExit(USER_ERROR)
 
 
@@ -174,7 +175,7 @@ def _add_tune(commands: Any) -> None:
         help="a method that 'nbo methods' lists and that finds its step size",
     )
     tune.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the split (default: 0)")
-    tune.add_argument("--max-iter", metavar="N", type=_count, help="iteration limit of each stage")
+    tune.add_argument("--max-iter", metavar="N", type=count, help="iteration limit of each stage")
     tune.add_argument(
         "--quiet", action="store_true", help="print the verdict and the folder only, and what did not converge"
     )
@@ -186,21 +187,8 @@ def _width() -> int:
     return max(40, min(100, shutil.get_terminal_size((100, 24)).columns))
 
 
-#: Characters of a line of the standard error output, which may quote files.
-_LONGEST = 1000
-
-#: Of a number on the command line.
-_DIGITS = 18
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or len(text) > _DIGITS:
-        raise argparse.ArgumentTypeError(f"found {text!r}; expected an integer >= 0 of at most {_DIGITS} digits")
-    return int(text)
-
-
 def _seed(text: str) -> int:
-    if _count(text) >= 2**32:
+    if count(text) >= 2**32:
         raise argparse.ArgumentTypeError(f"found {text}; expected an integer below 2**32")
     return int(text)
 
@@ -220,12 +208,6 @@ def _tuning_method(text: str) -> str:
     )
 
 
-def _complain(message: object) -> None:
-    """Print one line to the standard error output, if that is possible."""
-    with contextlib.suppress(OSError, ValueError):
-        print(f"nbo: {shown(message, _LONGEST)}", file=sys.stderr, flush=True)
-
-
 def _tune(arguments: argparse.Namespace) -> int:
     _import_all()
     from nbo import datasets
@@ -240,10 +222,10 @@ def _tune(arguments: argparse.Namespace) -> int:
             # The files come first: output that nobody reads or that cannot be printed must not cost the results.
             status = _write(report, place, arguments.quiet)
     except datasets.TargetError as error:
-        _complain(f"--target: {error.reason}")
+        complain(f"--target: {error.reason}")
         return USER_ERROR
     except (datasets.DataError, FileNotFoundError, FolderError) as error:
-        _complain(error)
+        complain(error)
         return USER_ERROR
     return _show(report, folder, arguments.quiet, status)
 
@@ -272,9 +254,9 @@ def _write(report: Any, place: ResultFolder, quiet: bool) -> int:
         with held():
             omitted = place.write(lambda folder: outputs.write_files(report, folder))
             for line in [] if quiet else omitted:
-                _complain(line)
+                complain(line)
     except FolderError as error:
-        _complain(error)
+        complain(error)
         return USER_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -287,8 +269,8 @@ def _show(report: Any, folder: Path, quiet: bool, status: int) -> int:
 
     if quiet:
         for note in [note for model in report.models for note in model.notes]:
-            _complain(note)
-    place = f"results: {shown(folder, _LONGEST)}"
+            complain(note)
+    place = f"results: {shown(folder, LONGEST)}"
     try:
         print(wrapped(report.verdict, _width()) if quiet else report.text(_width()))
         if status != USER_ERROR:
@@ -300,7 +282,7 @@ def _show(report: Any, folder: Path, quiet: bool, status: int) -> int:
         raise
     except OSError:
         if status != USER_ERROR:
-            _complain(place)
+            complain(place)
         raise
     return status
 
@@ -332,7 +314,7 @@ def _bench(arguments: argparse.Namespace) -> int:
 
     if arguments.name not in BENCHMARKS:
         wrong = "" if arguments.name is None else f"there is no benchmark {arguments.name!r}; "
-        _complain(f"{wrong}choose a benchmark from {', '.join(BENCHMARKS)}")
+        complain(f"{wrong}choose a benchmark from {', '.join(BENCHMARKS)}")
         return USER_ERROR
     BENCHMARKS[arguments.name](arguments.quick)
     return 0

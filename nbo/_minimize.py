@@ -136,9 +136,11 @@ def minimize(
         Starts of y and of u ~ H^{-1} grad_2 f, (n,); zeros by default.
     method : str or solver, optional
         A name of `nbo.methods`, or a solver object such as ``nbo.NBOGD(step_size=0.1)``. ``"auto"``
-        is ``"nbo-cg"``.
+        chooses every step and accuracy, see `nbo.Auto`.
     tol : float
-        The run has converged when the projected hypergradient norm |x - project(x - d_x)|, the lower
+        ``"auto"`` has converged when the projected hypergradient norm |x - project(x - d_x)| and
+        `hypergrad_error` of the result, a bound or an estimate of how far d_x is from grad Phi(x), are together at
+        most `tol`. Any other method has when the projected hypergradient norm |x - project(x - d_x)|, the lower
         gradient norm |grad_2 g| and the adjoint residual |H u - grad_2 f| are all at most `tol`, and so
         is what the errors of y and u may change in d_x, judged by the last changes of y and u (at
         y0 = u0 = 0 d_x is grad_1 f, often zero, and means nothing). That last part is an estimate, good

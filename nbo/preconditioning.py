@@ -19,7 +19,8 @@ Array = npt.NDArray[Any]
 
 #: Blocks of y of up to this length have their Hessian formed before the first system is solved,
 AT_ONCE = 64
-#: of up to this length, once solving has taken so many products for each column that forming would take.
+#: of up to this length, once solving has taken so many products for each column that forming would take: a column of
+#: many costs about that much of a product alone.
 LARGEST, PRICE = 1500, 0.3
 #: Curvature along a preconditioned direction, relative to the preconditioner's, below which H counts as flat there, and
 #: negative curvature, relative to what it could be, that rounding does not explain.
@@ -196,8 +197,8 @@ class InnerSystem:
     """Systems with the Hessian of g in y at points that change slowly.
 
     Conjugate gradients, whose preconditioner is the Hessian of the first block of y at an earlier point. It is formed
-    at once where n/blocks is small, else when the products that better directions would have saved have paid for half
-    of it, so that all products are at most about three times the fewest. When x moves, its diagonal follows by one
+    at once where n/blocks is small, else when the products that better directions would have saved have paid for it,
+    since a column of a block of products costs less than a product alone. When x moves, its diagonal follows by one
     product: for penalties that depend on x the change of H is diagonal and does not depend on y.
 
     Parameters

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import os
 import sys
@@ -11,6 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbo._arguments import DIGITS, LONGEST, USER_ERROR, complain
 from nbo._interrupts import INTERRUPTED
 from nbo.datasets import shown
 
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from nbo._result_folder import ResultFolder
     from nbo.cleaning import CleanedLabels
     from nbo.datasets import LabelledTable
-
-#: The exit status after a mistake of the user, and the characters of a line that may quote files.
-_USER_ERROR, _LONGEST = 2, 1000
-
-#: Of a number on the command line.
-_DIGITS = 18
 
 _DESCRIPTION = (
     "Judge how far each label of a data set can be trusted, given rows whose labels are right, and rank the suspects. "
@@ -63,7 +57,7 @@ def add_clean(commands: Any) -> None:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or len(text) > _DIGITS or int(text) >= 2**32:
+    if not text.isdecimal() or len(text) > DIGITS or int(text) >= 2**32:
         raise argparse.ArgumentTypeError(f"found {shown(text, 40)!r}; expected an integer from 0 to {2**32 - 1}")
     return int(text)
 
@@ -104,8 +98,8 @@ def _clean(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
     except TargetError as error:
         parser.error(f"--target: {error.reason}")
     except (DataError, FileNotFoundError, FolderError) as error:
-        _complain(error)
-        return _USER_ERROR
+        complain(error)
+        return USER_ERROR
     return _show(found, folder, omitted, arguments.quiet, status)
 
 
@@ -157,8 +151,8 @@ def _show(found: CleanedLabels, folder: Path, omitted: list[str], quiet: bool, s
     from nbo.cleaning.report import verdict
 
     for line in [*found.notes, *([] if quiet else omitted)]:
-        _complain(line)
-    place = f"results: {shown(folder, _LONGEST)}"
+        complain(line)
+    place = f"results: {shown(folder, LONGEST)}"
     try:
         if not quiet:
             print(found.cleaner.report_)
@@ -170,12 +164,6 @@ def _show(found: CleanedLabels, folder: Path, omitted: list[str], quiet: bool, s
     except BrokenPipeError:
         raise
     except OSError:
-        _complain(place)
+        complain(place)
         raise
     return status
-
-
-def _complain(message: object) -> None:
-    """Print one line to the standard error output, if that is possible."""
-    with contextlib.suppress(OSError, ValueError):
-        print(f"nbo: {shown(message, _LONGEST)}", file=sys.stderr, flush=True)
