@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.blas import dnrm2, snrm2
 
 Array = npt.NDArray[Any]
 
+#: BLAS scales what would overflow or underflow, unlike the square root of a dot product.
+_NORMS = {"f": snrm2}
+
 
 def norm(a: Array) -> float:
-    """Return the Euclidean norm of a vector.
+    """Return the Euclidean norm of a vector, whatever its scale.
 
     Parameters
     ----------
@@ -22,9 +26,28 @@ def norm(a: Array) -> float:
     Returns
     -------
     float
-        |a|.
+        |a|; NaN where an entry is NaN.
     """
-    return math.sqrt(np.dot(a, a))
+    return _NORMS.get(a.dtype.char, dnrm2)(a) if a.size else 0.0
+
+
+def binary_unit(a: Array) -> float:
+    """Return a power of two by which the largest entry is in [1, 2): a division by it does not round.
+
+    Parameters
+    ----------
+    a : ndarray
+        (n,).
+
+    Returns
+    -------
+    float
+        1 if nothing but zeros is there, or something that is not finite.
+    """
+    largest = float(np.abs(a).max(initial=0.0))
+    if largest == 0 or not math.isfinite(largest):
+        return 1.0
+    return math.ldexp(1.0, max(math.frexp(largest)[1] - 1, -1021))
 
 
 def row_norms(rows: Array) -> Array:

@@ -33,6 +33,21 @@ class FeasibleSet(abc.ABC):
             The projection, (m,).
         """
 
+    def gradient_map(self, x: Array, d_x: Array) -> Array:
+        """Return x - project(x - d_x), whose norm is the projected hypergradient norm.
+
+        Parameters
+        ----------
+        x, d_x : ndarray
+            A point of the set and the gradient, (m,) each.
+
+        Returns
+        -------
+        ndarray
+            (m,).
+        """
+        return x - self(x - d_x)
+
     @abc.abstractmethod
     def free(self, x: Array, d_x: Array) -> Array | None:
         """Tell which coordinates can follow -d_x from a point of the set.
@@ -76,8 +91,28 @@ class Box(FeasibleSet):
     def __init__(self, lower: Array, upper: Array) -> None:
         self.lower, self.upper = lower, upper
 
+    @classmethod
+    def unbounded(cls, dim_x: int) -> Box:
+        """Return the whole space.
+
+        Parameters
+        ----------
+        dim_x : int
+            m.
+
+        Returns
+        -------
+        Box
+            Without bounds.
+        """
+        return cls(np.full(dim_x, -np.inf), np.full(dim_x, np.inf))
+
     def __call__(self, x: Array) -> Array:
         return np.minimum(np.maximum(x, self.lower), self.upper)
+
+    def gradient_map(self, x: Array, d_x: Array) -> Array:
+        """Return the part of d_x that the bounds let through, without rounding; see `FeasibleSet.gradient_map`."""
+        return np.minimum(np.maximum(d_x, x - self.upper), x - self.lower)
 
     def free(self, x: Array, d_x: Array) -> Array:
         """Leave out the coordinates at a bound that -d_x points beyond; see `FeasibleSet.free`."""

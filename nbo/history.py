@@ -23,6 +23,7 @@ class Status(enum.StrEnum):
     ITERATION_LIMIT = "iteration_limit"
     TIME_LIMIT = "time_limit"
     STOPPED = "stopped"
+    STALLED = "stalled"
     DIVERGED = "diverged"
     INTERRUPTED = "interrupted"
 

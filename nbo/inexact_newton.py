@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo._vectors import norm
+from nbo.linear_solvers import CurvatureError
 from nbo.oracles import CountedProblem, NonFiniteOracleError
 from nbo.preconditioning import InnerSystem
 from nbo.problem import LowerModel
@@ -20,17 +22,22 @@ Array = npt.NDArray[Any]
 SHORTER, OVERSHOT = 0.9, 0.1
 #: The part of the promised decrease of g that has to come true (Armijo).
 SUFFICIENT = 1e-4
-#: Steps that are tried along a direction,
-TRIALS = 60
-#: each this part of the one before, at least and at most; after so many of them, the least: where H is nearly zero, the
-#: direction may be too long by thirty orders.
-SHORTEST, LONGEST, PATIENCE = 0.1, 0.5, 5
+#: So many steps are tried along a direction, each this part of the one before, at least and at most.
+PATIENCE, SHORTEST, LONGEST = 5, 0.1, 0.5
+#: Then the order of magnitude is searched for by bisection, to such a factor: where H is nearly zero, the direction may
+#: be too long by hundreds of orders.
+NEAR = 10.0
+#: The most steps in all.
+TRIALS = 24
 #: Values that rise down to such a step are no matter of rounding.
 TINY = 1e-3
 #: The first Newton system is solved to this part of its right-hand side, later ones as the progress of the steps
 #: suggests (Eisenstat and Walker, 1996, choice 2), no further than to the second number: far from y* accurate
 #: directions are waste.
 FORCING, LEAST = 0.1, 1e-3
+#: The error of y is estimated after full steps that shorten the gradient to this part: far from y* they may shorten it
+#: to 1/e (exponentials) or 8/27 (fourth powers), however far the way still is.
+CONTRACTED = 0.25
 #: A direction may be so many times longer than the move that the one before allowed, or than itself if it was cut to
 #: what could be trusted and a full step.
 SHORTENED, LENGTHENED = 1.5, 4.0
@@ -102,6 +109,13 @@ def at_rounding(dtype: np.dtype[Any]) -> str:
 NO_DESCENT = "g does not fall along the Newton direction, as if oracles did not fit together: see nbo.check_problem"
 
 
+class NoDescentError(CurvatureError):
+    """g was found not to fall along a Newton direction, though y is not solved for: no method can go on from there."""
+
+    def __init__(self) -> None:
+        ArithmeticError.__init__(self, NO_DESCENT)
+
+
 def newton_step(view: CountedProblem, x: Array, point: LowerPoint, direction: Array) -> LowerPoint | str:
     """Move y along minus a Newton direction, as far as g or its gradient shrinks.
 
@@ -110,7 +124,7 @@ def newton_step(view: CountedProblem, x: Array, point: LowerPoint, direction: Ar
     step is shortened until g has fallen enough (Armijo), and where the promised decrease is too small for values to
     tell, the gradient decides.
 
-    Costs 1 lower_grad_y for a full step; else up to 61 lower_value and 2 lower_grad_y.
+    Costs 1 lower_grad_y for a full step; else up to 25 lower_value and 2 lower_grad_y.
 
     Parameters
     ----------
@@ -140,30 +154,94 @@ def newton_step(view: CountedProblem, x: Array, point: LowerPoint, direction: Ar
     return _backtrack(view, x, point, direction, slope, full)
 
 
+class _Line:
+    """g along minus a direction from a point.
+
+    Parameters
+    ----------
+    view : CountedProblem
+        The oracles.
+    x : ndarray
+        (m,).
+    point : LowerPoint
+        The start.
+    direction : ndarray
+        (n,).
+    slope : float
+        The product of the direction with the gradient, positive.
+    full : LowerPoint or None
+        The point at the full step, if it is known.
+    """
+
+    def __init__(
+        self, view: CountedProblem, x: Array, point: LowerPoint, direction: Array, slope: float, full: LowerPoint | None
+    ) -> None:
+        self._view, self._x, self._point, self._direction = view, x, point, direction
+        self._slope, self._full = slope, full
+        self._value = point.model.value()
+        #: The step whose promised decrease values can no longer tell.
+        self.least = max(UNITS * float(np.finfo(view.dtype).eps) * abs(self._value) / slope, 1e-300)
+
+    def _end(self, step: float) -> Array:
+        return self._point.y - self._point.y.dtype.type(step) * self._direction
+
+    def at(self, step: float) -> LowerPoint:
+        """Return the point of a step, with its gradient."""
+        return self._full if step == 1 and self._full is not None else lower_point(self._view, self._x, self._end(step))
+
+    def found(self, step: float) -> float:
+        """Return g at the end of a step; infinite where it is not finite."""
+        try:
+            if step == 1 and self._full is not None:
+                return self._full.model.value()
+            return self._view.lower_model(self._x, self._end(step)).value()
+        except NonFiniteOracleError:
+            return np.inf
+
+    def is_lower(self, step: float, found: float) -> bool:
+        """Tell whether g has fallen enough (Armijo)."""
+        return found <= self._value - SUFFICIENT * step * self._slope
+
+    def shorter(self, step: float, found: float) -> float:
+        """Return the step to the minimiser of the parabola through both values and the slope, within limits."""
+        factor = self._slope * step / (2 * (found - self._value + self._slope * step))
+        return step * min(max(factor, SHORTEST), LONGEST)
+
+    def order(self, longest: float) -> float | None:
+        """Return about the longest step by which g falls enough, below one by which it does not."""
+        low, high, best = self.least, longest, None
+        while high > NEAR * low:
+            middle = math.sqrt(low) * math.sqrt(high)
+            if self.is_lower(middle, self.found(middle)):
+                low = best = middle
+            else:
+                high = middle
+        return best
+
+
 def _backtrack(
     view: CountedProblem, x: Array, point: LowerPoint, direction: Array, slope: float, full: LowerPoint | None
 ) -> LowerPoint | str:
     """Shorten the step until g, or where rounding hides it its gradient, has fallen."""
-    value, step, trial = point.model.value(), 1.0, full
-    floor = UNITS * float(np.finfo(view.dtype).eps) * max(abs(value), 1e-300)
-    for k in range(TRIALS):
-        y, found = point.y - point.y.dtype.type(step) * direction, np.inf
-        try:
-            if slope * step <= floor:
-                trial = trial or lower_point(view, x, y)
-                if trial.norm < point.norm:
-                    return trial
-                return at_rounding(view.dtype) if step >= TINY else NO_DESCENT
-            model = view.lower_model(x, y) if trial is None else trial.model
-            found = model.value()
-            if found <= value - SUFFICIENT * step * slope:
-                return trial or lower_point(view, x, y)
-        except NonFiniteOracleError:
-            pass
-        # the minimiser of the parabola through both values and the slope
-        factor = slope * step / (2 * (found - value + slope * step))
-        step, trial = step * min(max(factor, SHORTEST), LONGEST if k < PATIENCE else SHORTEST), None
-    return NO_DESCENT
+    line, step = _Line(view, x, point, direction, slope, full), 1.0
+    try:
+        for _ in range(PATIENCE):
+            if step <= line.least:
+                break
+            found = line.found(step)
+            if line.is_lower(step, found):
+                return line.at(step)
+            step = line.shorter(step, found)
+        best = line.order(step) if step > line.least else None
+        if best is not None:
+            return line.at(best)
+        step = min(step, line.least)
+        last = line.at(step)
+    except NonFiniteOracleError:
+        return NO_DESCENT
+    if last.norm < point.norm:
+        return last
+    return at_rounding(view.dtype) if step >= TINY else NO_DESCENT
 
 
 class LowerSolver:
@@ -183,10 +261,9 @@ class LowerSolver:
     Attributes
     ----------
     error : float
-        An estimate of |y - y*| at the last point; infinite where the last direction was not a whole Newton direction,
-        which alone can tell.
+        An estimate of |y - y*| at the last point; infinite where the last step was not a whole one: no other can tell.
     whole : int
-        How many steps in a row were whole Newton directions.
+        How many steps in a row were full Newton steps that shortened the gradient clearly.
     left : int
         The steps that are left.
     """
@@ -241,7 +318,7 @@ class LowerSolver:
         """
         self.left -= 1
         limits = np.array([forcing * point.norm])
-        found = self._system.solve(point.model, point.grad[None], limits, self._radius, allow_flat=True)
+        found = self._system.solve(point.model, point.grad[None], limits, self._radius, flat="take")
         direction = found.solution[0]
         following = newton_step(self._view, self._x, point, direction)
         length = norm(direction)
@@ -249,7 +326,8 @@ class LowerSolver:
             self.error = min(self.error, length)
             return following
         cut = length >= 0.9 * self._radius
-        whole = self._trust(length, norm(following.y - point.y), cut) and not cut
+        full = self._trust(length, norm(following.y - point.y), cut) and not cut
+        whole = full and following.norm <= CONTRACTED * point.norm
         self.whole = self.whole + 1 if whole else 0
         self.error = length * min(following.norm / (point.norm or 1.0), 1.0) if whole else np.inf
         if whole and (direction := self._system.rough_solution(following.grad)) is not None:

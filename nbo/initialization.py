@@ -619,8 +619,8 @@ def _finished(routine: Initializer, problem: Any, x0: Any, y0: Any, u0: Any, ran
 
 
 def _require_size(name: str, what: str, size: float) -> None:
-    if not size < math.inf:
-        raise ValueError(f"{name}: found a point where {what} is too large to be represented; expected a smaller one")
+    if not size * size < math.inf:
+        raise ValueError(f"{name}: found a point where {what} is too large to be squared; expected a smaller one")
 
 
 def _drift(constants: ProblemConstants, grad_norm: float) -> float:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nbo._storable import storable
 from nbo._vectors import norm
-from nbo.inexact_newton import OUT_OF_STEPS, LowerPoint, LowerSolver
+from nbo.inexact_newton import NO_DESCENT, OUT_OF_STEPS, LowerPoint, LowerSolver, NoDescentError
 from nbo.oracles import CountedProblem
 from nbo.preconditioning import InnerSystem
 from nbo.upper_steps import ROUNDING
@@ -17,6 +18,42 @@ Array = npt.NDArray[Any]
 
 #: A start of u is improved to at least this part of its residual, and refinements reduce residuals to that one.
 IMPROVED, SHARP = 0.05, 1e-3
+#: A line search that fails tells of wrong oracles, unless grad_2 g, or the direction relative to y, is as small as that
+#: power of the rounding unit: then it tells of rounding in g.
+SMALL = 0.5
+
+
+@storable
+class Sizes(NamedTuple):
+    """The largest norms seen, by which rounding is judged.
+
+    Attributes
+    ----------
+    lower_grad, upper_grad, jvp : float
+        |grad_2 g|, |grad_2 f| and |J u|; near a solution the parts of J u cancel, but not their errors.
+    """
+
+    lower_grad: float = 0.0
+    upper_grad: float = 0.0
+    jvp: float = 0.0
+
+    def with_others(self, other: Sizes) -> Sizes:
+        """Return the larger ones.
+
+        Parameters
+        ----------
+        other : Sizes
+            Others.
+
+        Returns
+        -------
+        Sizes
+            The maxima.
+        """
+        return Sizes(*map(max, self, other))
+
+
+NO_SIZES = Sizes()
 
 
 class Accuracy(NamedTuple):
@@ -55,7 +92,9 @@ class InnerSolution(NamedTuple):
     d_x : ndarray
         grad_1 f - J u, (m,).
     jvp_norm, jvp_scale : float
-        |J u|, and the largest seen: near a solution the parts of J u cancel, but not their errors.
+        |J u|, and the largest seen.
+    rounding : float
+        What rounding may change in d_x, whose parts may cancel.
     u_error : float
         An estimate of what the error of u changes in d_x.
     accurate : bool
@@ -70,6 +109,7 @@ class InnerSolution(NamedTuple):
     d_x: Array
     jvp_norm: float
     jvp_scale: float
+    rounding: float
     u_error: float
     accurate: bool
 
@@ -87,7 +127,7 @@ class InnerSolution(NamedTuple):
     @property
     def error(self) -> float:
         """An estimate of |d_x - grad Phi(x)|."""
-        return self.u_error + self.jvp_scale * self._relative
+        return self.u_error + self.jvp_scale * self._relative + self.rounding
 
     @property
     def _relative(self) -> float:
@@ -108,8 +148,13 @@ class InnerSolver:
         Solves Newton systems.
     n_steps : int
         The most Newton steps, over the life of this object.
-    lower_scale, upper_scale, jvp_scale : float
-        The largest |grad_2 g| and |grad_2 f| seen so far, by which rounding is judged, and |J u|, by which errors are.
+    before : Sizes
+        The largest norms of points before.
+
+    Attributes
+    ----------
+    sizes : Sizes
+        The largest ones at this x.
     """
 
     def __init__(
@@ -118,14 +163,16 @@ class InnerSolver:
         x: Array,
         system: InnerSystem,
         n_steps: int,
-        lower_scale: float = 0.0,
-        upper_scale: float = 0.0,
-        jvp_scale: float = 0.0,
+        before: Sizes = NO_SIZES,
     ) -> None:
         self._view, self._x, self._system = view, x, system
         self._lower = LowerSolver(view, x, system, n_steps)
-        self._lower_scale, self._upper_scale, self._jvp_scale = lower_scale, upper_scale, jvp_scale
-        self._unit = ROUNDING * float(np.finfo(view.dtype).eps)
+        self.sizes, self._before = Sizes(), before
+        self._eps = float(np.finfo(view.dtype).eps)
+
+    @property
+    def _scales(self) -> Sizes:
+        return self.sizes.with_others(self._before)
 
     def solve(self, y: Array, u: Array, accuracy: Accuracy) -> InnerSolution | LowerPoint:
         """Solve from a start.
@@ -141,24 +188,35 @@ class InnerSolver:
         -------
         InnerSolution or LowerPoint
             Only the last y if the steps have run out before it was accurate.
+
+        Raises
+        ------
+        NoDescentError
+            If g does not fall far from its minimiser.
+        CurvatureError
+            If H is found not to be positive definite.
         """
         point, why = self._lower.minimize(y, lambda point: self._is_accurate(point, u, accuracy))
         if why == OUT_OF_STEPS:
             return point
+        if why == NO_DESCENT and not self._is_small(point):
+            raise NoDescentError
         return self.adjoint(point, self._error(point), u, accuracy.adjoint)
+
+    def _is_small(self, point: LowerPoint) -> bool:
+        small = self._eps**SMALL
+        return point.norm <= small * self._scales.lower_grad or self._lower.error <= small * norm(point.y)
 
     def _error(self, point: LowerPoint) -> float:
         """Return an estimate of |y - y*|, also of a y that is at the rounding floor without a whole Newton step."""
         if np.isfinite(self._lower.error):
             return self._lower.error
         direction = self._system.rough_solution(point.grad)
-        if direction is not None:
-            return norm(direction)
-        return norm(point.y) * min(point.norm / (self._lower_scale or 1.0), 1.0)
+        return norm(point.y) if direction is None else norm(direction)
 
     def _is_accurate(self, point: LowerPoint, u: Array, accuracy: Accuracy) -> bool:
-        self._lower_scale = max(self._lower_scale, point.norm)
-        if point.norm <= self._unit * self._lower_scale:
+        self.sizes = self.sizes.with_others(Sizes(lower_grad=point.norm))
+        if self._lower.error <= ROUNDING * self._eps * norm(point.y):
             return True
         near = self._lower.whole >= accuracy.steps and self._lower.error <= accuracy.lower * norm(point.y)
         return near and abs(float(u @ point.grad)) <= accuracy.value
@@ -184,24 +242,33 @@ class InnerSolver:
         """
         grad_1, grad_2 = self._view.upper_grad(self._x, point.y)
         size = norm(grad_2)
-        self._upper_scale = max(self._upper_scale, size)
+        self.sizes = self.sizes.with_others(Sizes(upper_grad=size))
         change = point.model.hvp(u[None])[0] - grad_2 if u.any() else -grad_2
         before = residual = norm(change)
         # a start that is accurate enough by its residual may still hide slow modes of H: part of it is solved for
-        floor = self._unit * self._upper_scale
+        floor = ROUNDING * self._eps * self._scales.upper_grad
         limit = max(min(relative * size, IMPROVED * before), floor)
         left = 0.0
         if residual > limit:
-            found = self._system.solve(point.model, change[None], np.array([limit]))
+            found = self._system.solve(point.model, change[None], np.array([limit]), flat="rounding")
             u, residual = u - found.solution[0], float(found.residual_norms[0])
             left = norm(point.model.jvp(found.solution[0])) * residual / before
         product = point.model.jvp(u)
         jvp_norm = norm(product)
-        self._jvp_scale = max(self._jvp_scale, jvp_norm)
-        left = max(left, self._jvp_scale * residual / (size or 1.0))
-        accurate = residual <= max(relative * size, IMPROVED * before, floor)
+        self.sizes = self.sizes.with_others(Sizes(jvp=jvp_norm))
+        jvp_scale = self._scales.jvp
         return InnerSolution(
-            point, y_error, u, size, residual, grad_1 - product, jvp_norm, self._jvp_scale, left, accurate
+            point,
+            y_error,
+            u,
+            size,
+            residual,
+            grad_1 - product,
+            jvp_norm,
+            jvp_scale,
+            10 * self._eps * (norm(grad_1) + jvp_norm),
+            max(left, jvp_scale * residual / (size or 1.0)),
+            residual <= max(relative * size, IMPROVED * before, floor),
         )
 
     def sharpen(self, solution: InnerSolution, factor: float) -> InnerSolution:

@@ -206,10 +206,11 @@ def _hypergradient(view: CountedProblem, x: Array, start: _Newton, limit: float)
     u = system.solve(point.model, grad_2[None], np.array([0.1 * limit])).solution[0]
     before = grad_1 - point.model.jvp(u)
     refined, u, grad, residual, moved = _refine(view, x, system, point, u, before)
-    rounding = 10 * float(np.finfo(view.dtype).eps) * norm(grad)
+    rounding = 10 * float(np.finfo(view.dtype).eps) * (norm(grad_1) + norm(grad - grad_1))
     error, kind = Certificate(max(moved, rounding), "estimate")
     if (constants := local_constants(view.problem, x)) is not None:
         error, kind = error_bound(constants, refined.norm, residual)
+        error += rounding
     success = max(refined.norm, residual) <= limit
     message = f"lower_grad_norm = {refined.norm:.3g} and adjoint_residual = {residual:.3g} against tol = {limit:g}"
     if not success:

@@ -43,6 +43,10 @@ class MonotoneProgress:
         Rejected trials in a row.
     accuracy : float
         The factor of the accuracies of inner solutions, lowered where they were in doubt.
+    lowest, least : float
+        The lowest corrected value and the least projected hypergradient norm of accepted points.
+    idle : int
+        Trials in a row that made no progress: neither did F fall by more than its errors nor the least norm by a tenth.
     """
 
     anchor: Anchor | None = None
@@ -56,6 +60,9 @@ class MonotoneProgress:
     promised: float = np.inf
     failures: int = 0
     accuracy: float = 1.0
+    lowest: float = np.inf
+    least: float = np.inf
+    idle: int = 0
 
 
 def progress_of(memory: Memory) -> MonotoneProgress:
@@ -102,6 +109,8 @@ class MonotoneStep(UpperStep):
     FAILURES, TIGHTER = 4, 0.1
     #: and the tightest.
     TIGHTEST = 1e-6
+    #: The part of the least projected hypergradient norm below which a norm counts as progress.
+    SHRUNK = 0.9
 
     def move(
         self,
@@ -117,7 +126,7 @@ class MonotoneStep(UpperStep):
         past = progress_of(step.memory)
         value = view.upper_value(x, step.y_at) - step.correction
         slack = step.value_error + ROUNDING * float(np.finfo(view.dtype).eps) * abs(value)
-        size = norm(x - project(x - step.d_x))
+        size = norm(project.gradient_map(x, step.d_x))
         if past.anchor is not None and not self._is_lower(past, value, slack, size - step.memory["error"]):
             return self.back(past, past.anchor, value, step.memory, project)
         return self._leave(past, x, step, value, slack, size, project)._replace(solved=solved)
@@ -152,14 +161,21 @@ class MonotoneStep(UpperStep):
         failures = past.failures + 1
         if failures >= self.FAILURES and past.accuracy > self.TIGHTEST:
             accuracy = max(self.TIGHTER * past.accuracy, self.TIGHTEST)
-            doubted = MonotoneProgress(unit=past.unit, pairs=past.pairs, accuracy=accuracy)
+            doubted = MonotoneProgress(
+                unit=past.unit,
+                pairs=past.pairs,
+                accuracy=accuracy,
+                lowest=past.lowest,
+                least=past.least,
+                idle=past.idle + 1,
+            )
             return Move(anchor.x, anchor.y, anchor.u, {**memory, "upper": doubted}, shown=anchor.iterate)
         rise = value - past.value + past.promised
         factor = past.promised / (2 * rise) if np.isfinite(rise) and rise > 0 else self.SHORTEST
         t = past.step * min(max(factor, self.SHORTEST), self.LONGEST)
         new = project(anchor.x - t * anchor.direction)
         promised = float(anchor.d_x @ (anchor.x - new))
-        past = dataclasses.replace(past, step=t, promised=promised, failures=failures)
+        past = dataclasses.replace(past, step=t, promised=promised, failures=failures, idle=past.idle + 1)
         return Move(new, anchor.y, anchor.u, {**memory, "upper": past}, shown=anchor.iterate)
 
     def _leave(
@@ -182,7 +198,21 @@ class MonotoneStep(UpperStep):
         new = project(x - direction)
         anchor = Anchor(x, step.y, step.u, step.d_x, direction)
         promised = float(step.d_x @ (x - new))
+        progress = value < past.lowest - slack - past.slack or size < self.SHRUNK * past.least
         kept = MonotoneProgress(
-            anchor, value, slack, size, step.memory["error"], 1.0, unit, pairs, promised, 0, past.accuracy
+            anchor,
+            value,
+            slack,
+            size,
+            step.memory["error"],
+            1.0,
+            unit,
+            pairs,
+            promised,
+            0,
+            past.accuracy,
+            min(past.lowest, value),
+            min(past.least, size),
+            0 if progress else past.idle + 1,
         )
         return Move(new, step.y, step.u, {**step.memory, "upper": kept}, shown=anchor.iterate)

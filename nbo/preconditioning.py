@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+import functools
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
 from nbo._storable import storable
+from nbo._vectors import binary_unit, row_norms
 from nbo.linear_solvers import CurvatureError, LinearSolution, Product, row_dots
 from nbo.oracles import CountedProblem
 from nbo.problem import LowerModel
 
 Array = npt.NDArray[Any]
+Flat = Literal["refuse", "rounding", "take"]
 
 #: Blocks of y of up to this length have their Hessian formed before the first system is solved,
 AT_ONCE = 64
 #: of up to this length, once solving has taken so many products for each column that forming would take: a column of
 #: many costs about that much of a product alone.
 LARGEST, PRICE = 1500, 0.3
-#: Curvature along a preconditioned direction, relative to the preconditioner's, below which H counts as flat there, and
-#: negative curvature, relative to what it could be, that rounding does not explain.
-FLAT, NEGATIVE = 1e-10, 1e-6
+#: Curvature along a preconditioned direction, relative to the preconditioner's, below which H counts as flat there or
+#: the preconditioner as useless, and curvature that rounding explains, in units of it and |H|.
+FLAT, NOISE = 1e-10, 1e3
 #: The preconditioner is that of H plus so many rounding units of its largest diagonal entry.
 DAMPING = 1e2
 #: Products of a solve that a good preconditioner needs, too, and that do not count as a reason for a better one.
 USUAL = 3
 #: x moves by this much before the Hessian is shifted after it.
 MOVED = 0.05
+
+
+class UselessPreconditionerError(ArithmeticError):
+    """H has become so much smaller than its preconditioner that directions seem flat."""
 
 
 def conjugate_gradients(
@@ -41,8 +47,9 @@ def conjugate_gradients(
     blocks: int = 1,
     n_steps: int = 1000,
     radius: float = np.inf,
-    allow_flat: bool = False,
-    precondition: Callable[[Array], Array] | None = None,
+    flat: Flat = "refuse",
+    preconditioner: FormedHessian | None = None,
+    doubt: bool = False,
 ) -> LinearSolution:
     """Solve H x = b for every row b of `rhs` by preconditioned conjugate gradients, one recursion a row and block.
 
@@ -63,10 +70,13 @@ def conjugate_gradients(
         The most steps.
     radius : float
         A block whose solution has become longer than that is cut to it and goes no further (Steihaug, 1983).
-    allow_flat : bool
-        Whether H may be zero along a direction.
-    precondition : callable, optional
-        The product with an approximation of the inverse of a block, on rows (r, n/blocks).
+    flat : {"refuse", "rounding", "take"}
+        What a direction without curvature means: an error; an error unless rounding may explain it, which ends the
+        block otherwise; or that H may be zero there.
+    preconditioner : FormedHessian, optional
+        An approximation of a block.
+    doubt : bool
+        Whether that is so old that it may say nothing about H.
 
     Returns
     -------
@@ -77,15 +87,23 @@ def conjugate_gradients(
     ------
     CurvatureError
         If H is found not to be positive definite.
+    UselessPreconditionerError
+        If H is smaller by orders than a preconditioner that is in doubt.
     """
     k, n = rhs.shape
-    r = rhs.reshape(k * blocks, n // blocks).copy()
+    # squares must neither overflow nor underflow, whatever the units of g
+    units = np.array([binary_unit(row) for row in rhs])
+    radii = radius / np.repeat(units, blocks)
+    r = (rhs / units[:, None]).astype(rhs.dtype, copy=False).reshape(k * blocks, n // blocks)
     x, squares = np.zeros_like(r), row_dots(r, r)
     starts = squares
-    enough = np.repeat(np.asarray(limits, dtype=np.float64) ** 2 / blocks, blocks)
+    enough = np.repeat((np.asarray(limits, dtype=np.float64) / units) ** 2 / blocks, blocks)
     enough = np.maximum(enough, float(np.finfo(rhs.dtype).eps) ** 2 * squares)
-    z = r if precondition is None else precondition(r)
+    precondition = _same if preconditioner is None else preconditioner.apply
+    z = precondition(r)
     p, products, inner = z.copy(), 0, row_dots(r, z)
+    # the largest curvature seen, relative to that of the preconditioner
+    steepest, size = (0.0, 1.0) if preconditioner is None else (1.0, preconditioner.size)
     active = squares > enough
     for _ in range(n_steps):
         if not active.any():
@@ -97,42 +115,57 @@ def conjugate_gradients(
         images = images.reshape(r.shape)
         products += len(rows)
         curvature = row_dots(p, images)
-        flat = active & (curvature <= (0.0 if precondition is None else FLAT) * inner)
-        if flat.any():
-            _require_no_descent(curvature[flat], p[flat], images[flat])
-            # neither a residual at the rounding floor nor a direction whose square is zero tells anything
-            telling = squares[flat] > (1e3 * float(np.finfo(rhs.dtype).eps)) ** 2 * starts[flat]
-            if not allow_flat and (telling & (row_dots(p[flat], p[flat]) > 0)).any():
-                raise CurvatureError(f"curvature {curvature[flat].min():.3g}")
-            fresh = flat & ~x.any(axis=1)
+        lost = active & (curvature <= (0.0 if preconditioner is None else FLAT) * inner)
+        if lost.any():
+            # neither a residual at the rounding floor nor a direction of zero tells anything
+            telling = (squares > (1e3 * float(np.finfo(rhs.dtype).eps)) ** 2 * starts) & p.any(axis=1)
+            _judge(curvature[lost], p[lost], images[lost], steepest * size, telling[lost], flat, doubt)
+            fresh = lost & ~x.any(axis=1) & (flat == "take")
             x[fresh] = p[fresh]
-            active &= ~flat
+            active &= ~lost
+        # a diagonal entry of Lanczos' matrix less a positive number
+        steepest = max(steepest, float(np.max(curvature[active] / inner[active], initial=0.0)))
         step = np.where(active, inner / np.where(active, curvature, 1.0), 0.0)[:, None].astype(r.dtype)
         x += step * p
         r -= step * images
         squares = row_dots(r, r)
-        z = r if precondition is None else precondition(r)
+        z = precondition(r)
         following = row_dots(r, z)
         p = z + np.where(active, following / np.where(active, inner, 1.0), 0.0)[:, None].astype(r.dtype) * p
         inner = following
         active &= squares > enough
-        active &= ~_cut(x, active, radius)
-    norms = np.sqrt(squares.reshape(k, blocks).sum(axis=1))
-    return LinearSolution(x.reshape(k, n), norms, products)
+        if np.isfinite(radius):
+            active &= ~_cut(x, active, radii)
+    norms = units * np.sqrt(squares.reshape(k, blocks).sum(axis=1))
+    return LinearSolution((x.reshape(k, n) * units[:, None]).astype(rhs.dtype, copy=False), norms, products)
 
 
-def _require_no_descent(curvature: Array, directions: Array, images: Array) -> None:
-    """Raise if H curves downwards along a direction by more than rounding explains."""
-    possible = np.sqrt(row_dots(directions, directions) * row_dots(images, images))
-    if (curvature < -NEGATIVE * possible).any():
+def _same(rows: Array) -> Array:
+    return rows
+
+
+def _judge(
+    curvature: Array, directions: Array, images: Array, size: float, telling: Array, flat: Flat, doubt: bool
+) -> None:
+    """Raise what missing curvatures p'Hp mean, with H of about a norm."""
+    lengths, eps = row_norms(directions), float(np.finfo(directions.dtype).eps)
+    rounding = NOISE * eps * np.maximum(size * lengths, row_norms(images)) * lengths
+    wrong = curvature < -rounding
+    if flat == "refuse":
+        wrong |= telling
+    elif flat == "rounding":
+        wrong |= telling & ((curvature > rounding) | (rounding == 0))
+    if doubt and telling.any() and not (curvature < -rounding).any():
+        raise UselessPreconditionerError
+    if wrong.any():
         raise CurvatureError(f"curvature {curvature.min():.3g}")
 
 
-def _cut(x: Array, active: Array, radius: float) -> Array:
-    """Shorten the active rows that are longer than a radius, in place, and tell which they are."""
-    lengths = np.sqrt(row_dots(x, x))
-    long = active & (lengths > radius)
-    x[long] *= (radius / lengths[long])[:, None].astype(x.dtype)
+def _cut(x: Array, active: Array, radii: Array) -> Array:
+    """Shorten the active rows that are longer than their radii, in place, and tell which they are."""
+    lengths = row_norms(x)
+    long = active & (lengths > radii)
+    x[long] *= (radii[long] / lengths[long])[:, None].astype(x.dtype)
     return long
 
 
@@ -158,6 +191,26 @@ class FormedHessian:
     y_at: Array
     factor: Array
     x_of_factor: Array
+
+    @property
+    def size(self) -> float:
+        """About the norm of the shifted matrix."""
+        return float(np.abs(np.diag(self.factor)).max() ** 2)
+
+    def is_at(self, model: LowerModel) -> bool:
+        """Tell whether the matrix is the Hessian of a point.
+
+        Parameters
+        ----------
+        model : LowerModel
+            The point.
+
+        Returns
+        -------
+        bool
+            Whether it was formed there.
+        """
+        return np.array_equal(self.x_at, model.x) and np.array_equal(self.y_at, model.y)
 
     def apply(self, rows: Array) -> Array:
         """Return the inverse of the shifted matrix times rows.
@@ -223,7 +276,7 @@ class InnerSystem:
         return SystemMemory(self._formed, self._spent)
 
     def solve(
-        self, model: LowerModel, rhs: Array, limits: Array, radius: float = np.inf, allow_flat: bool = False
+        self, model: LowerModel, rhs: Array, limits: Array, radius: float = np.inf, flat: Flat = "refuse"
     ) -> LinearSolution:
         """Solve H x = b for rows b up to residual norms, or up to a length of x.
 
@@ -237,8 +290,8 @@ class InnerSystem:
             The residual norms wanted, (k,).
         radius : float
             The greatest length of a solution's block.
-        allow_flat : bool
-            Whether H may be zero along a direction, as the Hessians of some losses are far from their minimisers.
+        flat : {"refuse", "rounding", "take"}
+            As in `conjugate_gradients`; the Hessians of some losses are zero far from their minimisers.
 
         Returns
         -------
@@ -251,17 +304,23 @@ class InnerSystem:
             If H is found not to be positive definite.
         """
         self._prepare(model)
-        formed = self._formed
-        found = conjugate_gradients(
+        solve = functools.partial(
+            conjugate_gradients,
             model.hvp,
             rhs,
             limits,
             blocks=self.blocks,
             n_steps=self._n_steps,
             radius=radius,
-            allow_flat=allow_flat,
-            precondition=None if formed is None else formed.apply,
+            flat=flat,
         )
+        formed = self._formed
+        try:
+            found = solve(preconditioner=formed, doubt=formed is not None and not formed.is_at(model))
+        except UselessPreconditionerError:
+            self._formed, self._spent = None, 0
+            self._prepare(model)
+            found = solve(preconditioner=self._formed)
         self._spent += max(0, found.n_products - USUAL * len(rhs))
         return found
 

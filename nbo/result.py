@@ -28,7 +28,8 @@ class BilevelResult(OptimizeResult):
     success : bool
         Whether the status is ``converged``.
     status : Status
-        ``converged``, ``iteration_limit``, ``time_limit``, ``stopped``, ``diverged`` or ``interrupted``.
+        ``converged``, ``iteration_limit``, ``time_limit``, ``stopped``, ``stalled``, ``diverged`` or
+        ``interrupted``.
     message : str
         What happened and what to do about it.
     nit : int

@@ -89,11 +89,11 @@ class Required(SelfCounting):
 
 
 class Overriding(nbo.BilevelProblem):
-    """A quadratic problem in which single oracles are replaced, for tests of faulty ones."""
+    """A problem, a small quadratic one by default, in which single oracles are replaced, for tests of faulty ones."""
 
-    def __init__(self, **replaced):
-        self.inner = nbo.problems.Quadratic.family(n=3, m=2, kappa=4)
-        self.dim_x, self.dim_y = 2, 3
+    def __init__(self, inner=None, /, **replaced):
+        self.inner = inner or nbo.problems.Quadratic.family(n=3, m=2, kappa=4)
+        self.dim_x, self.dim_y = self.inner.dim_x, self.inner.dim_y
         self.replaced = replaced
 
     def _call(self, name, *arguments):

@@ -42,7 +42,7 @@ def test_columns_and_types():
 
 def test_statuses_are_texts():
     assert {str(s) for s in nbo.Status} == {
-        "converged", "iteration_limit", "time_limit", "stopped", "diverged", "interrupted",
+        "converged", "iteration_limit", "time_limit", "stopped", "stalled", "diverged", "interrupted",
     }  # fmt: skip
 
 

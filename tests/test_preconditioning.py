@@ -9,7 +9,7 @@ from reference_problems import SelfCounting, logistic_data
 import nbo
 from nbo.linear_solvers import ConjugateGradient, CurvatureError
 from nbo.oracles import CountedProblem
-from nbo.preconditioning import AT_ONCE, InnerSystem, SystemMemory, conjugate_gradients
+from nbo.preconditioning import AT_ONCE, FormedHessian, InnerSystem, SystemMemory, conjugate_gradients
 
 
 def definite(n, seed, kappa=100.0):
@@ -27,6 +27,11 @@ def product(*blocks):
         return np.concatenate([part @ H for part, H in zip(np.split(V, len(blocks), axis=1), blocks, strict=True)], 1)
 
     return hvp, calls
+
+
+def formed(H):
+    nowhere = np.zeros(0)
+    return FormedHessian(H, nowhere, nowhere, np.linalg.cholesky(H), nowhere)
 
 
 @settings(max_examples=30)
@@ -53,9 +58,7 @@ def test_without_blocks_it_is_plain_cg():
 
 def test_the_inverse_as_preconditioner_takes_one_step():
     H, rhs = definite(9, 0, 1e6), np.random.default_rng(1).standard_normal((2, 9))
-    found = conjugate_gradients(
-        lambda V: V @ H, rhs, 1e-8 * np.ones(2), precondition=lambda R: np.linalg.solve(H, R.T).T
-    )
+    found = conjugate_gradients(lambda V: V @ H, rhs, 1e-8 * np.ones(2), preconditioner=formed(H))
     assert found.n_products == 2 and (found.residual_norms <= 1e-8).all()
 
 
@@ -88,11 +91,11 @@ def test_flat_directions_end_a_block():
     rhs = np.array([[0.0, 2.0]])
     with pytest.raises(CurvatureError, match="curvature 0"):
         conjugate_gradients(lambda V: V @ H, rhs, np.zeros(1))
-    found = conjugate_gradients(lambda V: V @ H, rhs, np.zeros(1), allow_flat=True)
+    found = conjugate_gradients(lambda V: V @ H, rhs, np.zeros(1), flat="take")
     np.testing.assert_array_equal(found.solution, rhs)
-    damped = np.diag([1.0, 1e14])  # what a damped factor makes of it
+    damped = np.diag([1.0, 1e-14])
     found = conjugate_gradients(
-        lambda V: V @ H, np.array([[1.0, 2.0]]), np.zeros(1), allow_flat=True, precondition=lambda R: R @ damped
+        lambda V: V @ H, np.array([[1.0, 2.0]]), np.zeros(1), flat="take", preconditioner=formed(damped)
     )
     assert np.isfinite(found.solution).all() and (found.solution @ [1.0, 2.0] > 0).all()
 
@@ -163,3 +166,62 @@ def test_memory_is_part_of_a_checkpoint(tmp_path):
     found = nbo.resume(tmp_path / "half.npz", problem, max_iter=6)
     np.testing.assert_array_equal(found.x, whole.x)
     assert found.counts == whole.counts
+
+
+@settings(max_examples=30)
+@given(st.integers(-300, 300), st.integers(-300, 300), st.integers(0, 99))
+def test_units_do_not_matter(of_matrix, of_rhs, seed):
+    H, rhs = definite(6, seed), np.random.default_rng(seed).standard_normal((2, 6))
+    if abs(of_rhs - of_matrix) > 300:
+        of_rhs = of_matrix
+    found = conjugate_gradients(lambda V: 10.0**of_matrix * (V @ H), 10.0**of_rhs * rhs, np.zeros(2))
+    expected = np.linalg.solve(H, rhs.T).T
+    np.testing.assert_allclose(found.solution / 10.0 ** (of_rhs - of_matrix), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_rounding_is_no_negative_curvature():
+    """Along the weakest direction of an ill-conditioned H products are noise."""
+    H, rhs = np.diag([1e16, 1.0, 1.0]), np.array([[1.0, 1.0, 1.0]])
+
+    def hvp(V):
+        return V @ H - 2.0 * np.abs(V).sum(axis=1, keepdims=True) * np.array([0.0, 1.0, 1.0])
+
+    with pytest.raises(CurvatureError, match="curvature -"):
+        conjugate_gradients(hvp, np.array([[0.0, 1.0, 1.0]]), np.zeros(1), flat="take")
+    found = conjugate_gradients(hvp, rhs, np.zeros(1), flat="rounding")
+    assert np.isfinite(found.solution).all() and found.residual_norms[0] > 0
+
+
+def test_a_useless_factor_is_replaced():
+    class Exponentials(nbo.BilevelProblem):
+        """g = sum e^y - e^x y, whose Hessian shrinks by orders on the way to its minimiser."""
+
+        dim_x = dim_y = 3
+
+        def upper_value(self, x, y):
+            return float(y @ y) / 2
+
+        def upper_grad(self, x, y):
+            return np.zeros(3), y
+
+        def lower_value(self, x, y):
+            return float(np.sum(np.exp(y) - np.exp(x) * y))
+
+        def lower_grad_y(self, x, y):
+            return np.exp(y) - np.exp(x)
+
+        def lower_hvp(self, x, y, v):
+            return np.exp(y) * v
+
+        def lower_jvp(self, x, y, u):
+            return -np.exp(x) * u
+
+    problem = Exponentials()
+    far = np.array([60.0, 200.0, -300.0])
+    found = nbo.solve_lower_level(problem, np.ones(3), y0=far, tol=1e-10)
+    assert not found.success and found.n_newton == 200  # each step takes 1 off an exponent, that is all
+    found = nbo.solve_lower_level(problem, np.ones(3), y0=found.y, tol=1e-10)
+    np.testing.assert_allclose(found.y, 1, atol=1e-10)
+    result = nbo.minimize(problem, np.ones(3), y0=[60.0, 30.0, -300.0])
+    assert result.success
+    np.testing.assert_allclose(result.x, 0, atol=1e-4)

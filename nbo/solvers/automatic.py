@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nbo._storable import storable
 from nbo._validation import flag, integer
 from nbo._vectors import norm
 from nbo.certificate import Certificate, error_bound, local_constants
-from nbo.feasible_sets import FeasibleSet
+from nbo.feasible_sets import Box, FeasibleSet
 from nbo.inexact_newton import TRIALS, LowerPoint
-from nbo.inner_solutions import Accuracy, InnerSolution, InnerSolver
+from nbo.inner_solutions import NO_SIZES, Accuracy, InnerSolution, InnerSolver, Sizes
 from nbo.linear_solvers import CurvatureError
 from nbo.monotone_step import MonotoneStep, progress_of
 from nbo.oracles import CountedProblem, NonFiniteOracleError, OracleCounts
@@ -23,7 +24,7 @@ from nbo.problem import BilevelProblem
 from nbo.solvers.base import DeterministicSolver
 from nbo.solvers.driver import State
 from nbo.theory.constants import ProblemConstants
-from nbo.upper_steps import Directions, ScheduledStep, UpperStep
+from nbo.upper_steps import Directions, Move, Scales, ScheduledStep, UpperStep
 
 Array = npt.NDArray[Any]
 
@@ -39,6 +40,11 @@ DIRECTION = 0.1
 SHARPER, TIMES = 0.1, 4
 #: Newton steps besides, to certify.
 REFINEMENTS = 6
+#: Iterations whose largest norms tell about rounding: a start may be far away.
+WINDOW = 10
+#: A trial is taken back after so many iterations in a row that have not reduced |grad_2 g|, or the residual of u once y
+#: is known, to this part.
+STUCK, REDUCED = 3, 0.9
 #: From so many lower samples, and so many seconds an iteration, a stochastic method is mentioned.
 MANY_ROWS, SLOW = 20_000, 2.0
 
@@ -87,7 +93,7 @@ class Auto(DeterministicSolver):
     description: ClassVar[str] = "the default: no step size; inexact Newton for y and u, certified end"
     source: ClassVar[str] = "The nbo developers, 2026, The automatic method of this library (nbo)"
     cost: ClassVar[str] = (
-        "11 upper_grad, 61*(Q+6) lower_value, 3*(Q+6)+1 lower_grad_y, (Q+17)*(N+2)+2*n lower_hvp, 22 lower_jvp"
+        "11 upper_grad, 25*(Q+6) lower_value, 3*(Q+6)+1 lower_grad_y, (Q+17)*(N+2)+2*n lower_hvp, 22 lower_jvp"
     )
     cost_note: ClassVar[str] = "at most; usually 1 upper_grad, 3 lower_grad_y, 10 lower_hvp and 2 lower_jvp"
     storage: ClassVar[str] = "a Cholesky factor of up to 1500^2 numbers"
@@ -105,22 +111,32 @@ class Auto(DeterministicSolver):
     def step(self, view: CountedProblem, state: State, project: FeasibleSet, tol: float) -> State:
         """Evaluate a trial x, and accept it or go back; see `DeterministicSolver.step`."""
         try:
-            return self._step(view, state, project, tol)
+            after = self._step(view, state, project, tol)
         except (NonFiniteOracleError, CurvatureError):
-            past = progress_of(state.memory)
-            if past.anchor is None or self.step_size is not None:
+            back = self._back(dataclasses.replace(state, nit=state.nit + 1), project)
+            if back is None:
                 raise
-            move = MonotoneStep().back(past, past.anchor, np.inf, state.memory, project)
-            return dataclasses.replace(
-                state, nit=state.nit + 1, x=move.x, y=move.y, u=move.u, memory=move.memory, shown=move.shown
-            )
+            after = back
+        if _rest(after).stuck >= STUCK:
+            after = self._back(after, project) or after
+        return dataclasses.replace(after, idle=progress_of(after.memory).idle + _rest(after).stuck)
+
+    def _back(self, state: State, project: FeasibleSet) -> State | None:
+        """Return to the last accepted point from a trial without a value; None where there is none."""
+        past = progress_of(state.memory)
+        if past.anchor is None or self.step_size is not None:
+            return None
+        move = MonotoneStep().back(past, past.anchor, np.inf, {**state.memory, "rest": _Rest()}, project)
+        return _moved(state, move)
 
     def _step(self, view: CountedProblem, state: State, project: FeasibleSet, tol: float) -> State:
         trial = _Trial(self, view, state, project)
         inner = trial.solve(self.resolved_tol(state, tol))
         if isinstance(inner, LowerPoint):
             norms = (state.norms[0], inner.norm, state.norms[2])
-            return dataclasses.replace(state, nit=state.nit + 1, y=inner.y, norms=norms, memory=trial.memory)
+            return dataclasses.replace(
+                state, nit=state.nit + 1, y=inner.y, norms=norms, memory=trial.resting("y", inner.norm)
+            )
         if self.relative:
             tol *= trial.scale(inner)
         certificate = Certificate(inner.error, "estimate")
@@ -136,17 +152,17 @@ class Auto(DeterministicSolver):
             inner.d_x,
             (size, inner.point.norm, inner.residual),
             trial.memory,
-            state.scales.with_norms(inner.point.norm, inner.upper_grad_norm),
+            Scales(*trial.scales[:2]),
             False,
             state.shown,
             certificate,
         )
         if not inner.accurate:
-            return after
+            return dataclasses.replace(after, memory=trial.resting("u", inner.residual))
         move = self.upper_step().move(view, state.nit, state.x, trial.found(inner), project, after.scales, solved)
         if move.solved:  # and not only flat, but no worse than the point before
             return dataclasses.replace(after, memory=move.memory, converged=True, shown=None)
-        return dataclasses.replace(after, x=move.x, y=move.y, u=move.u, memory=move.memory, shown=move.shown)
+        return _moved(after, move)
 
     def resolved_tol(self, state: State, tol: float) -> float:
         """Return `tol`, if it is relative times the first value; see `Solver.resolved_tol`."""
@@ -164,7 +180,7 @@ class Auto(DeterministicSolver):
 
     def directions(self, view: CountedProblem, state: State) -> Directions:
         """Solve the inner problems at the current x; see `DeterministicSolver.directions`."""
-        trial = _Trial(self, view, state, np.asarray)
+        trial = _Trial(self, view, state, Box.unbounded(state.x.size))
         inner = trial.solve(0.0)
         return trial.found(trial.adjoint(inner) if isinstance(inner, LowerPoint) else inner)
 
@@ -196,21 +212,32 @@ class Auto(DeterministicSolver):
         )
 
 
+@storable
+class _Rest(NamedTuple):
+    """Iterations at one x: whether y or u is waited for, the least norm so far, and how many did not reduce it."""
+
+    what: str = ""
+    least: float = np.inf
+    stuck: int = 0
+
+
+def _rest(state: State) -> _Rest:
+    return state.memory.get("rest") or _Rest()
+
+
+def _moved(state: State, move: Move) -> State:
+    return dataclasses.replace(state, x=move.x, y=move.y, u=move.u, memory=move.memory, shown=move.shown)
+
+
 class _Trial:
     """The inner solutions at one x, as accurate as an iteration of `Auto` needs them."""
 
-    def __init__(self, solver: Auto, view: CountedProblem, state: State, project: Any) -> None:
+    def __init__(self, solver: Auto, view: CountedProblem, state: State, project: FeasibleSet) -> None:
         self._view, self._state, self._project = view, state, project
         self._system = InnerSystem(view, state.memory.get("system") or SystemMemory(), solver.n_linear_steps)
-        self._solver = InnerSolver(
-            view,
-            state.x,
-            self._system,
-            solver.n_lower_steps,
-            state.scales.lower_grad,
-            state.scales.upper_grad,
-            state.memory.get("jvp_scale", 0.0),
-        )
+        self._sizes: tuple[Sizes, ...] = state.memory.get("sizes", ())
+        before = functools.reduce(Sizes.with_others, self._sizes, NO_SIZES)
+        self._solver = InnerSolver(view, state.x, self._system, solver.n_lower_steps, before)
         past = progress_of(state.memory)
         first = past.anchor is None
         value = np.inf if first else VALUE * past.accuracy * past.promised
@@ -221,7 +248,20 @@ class _Trial:
     def memory(self) -> dict[str, Any]:
         """What the next iteration goes on with."""
         scale = {} if self._scale is None else {"scale": self._scale}
-        return {**self._state.memory, "system": self._system.memory, **scale}
+        sizes = (*self._sizes, self._solver.sizes)[-WINDOW:]
+        return {**self._state.memory, "system": self._system.memory, "sizes": sizes, "rest": _Rest(), **scale}
+
+    def resting(self, what: str, norm: float) -> dict[str, Any]:
+        """What the next iteration goes on with at the same x, and how many in a row have hardly reduced a norm."""
+        past = _rest(self._state)
+        reduced = what != past.what or norm < REDUCED * past.least
+        rest = _Rest(what, norm, 0) if reduced else past._replace(stuck=past.stuck + 1)
+        return {**self.memory, "rest": rest}
+
+    @property
+    def scales(self) -> Sizes:
+        """The largest norms of late."""
+        return functools.reduce(Sizes.with_others, self._sizes, self._solver.sizes)
 
     def scale(self, inner: InnerSolution) -> float:
         """Return the size of F at the first point; costs 1 upper_value there."""
@@ -231,8 +271,7 @@ class _Trial:
 
     def size(self, inner: InnerSolution) -> float:
         """Return the projected hypergradient norm."""
-        x = self._state.x
-        return norm(x - self._project(x - inner.d_x))
+        return norm(self._project.gradient_map(self._state.x, inner.d_x))
 
     def solve(self, tol: float) -> InnerSolution | LowerPoint:
         """Solve for y and u as accurately as the upper step needs; return y alone where its steps did not suffice."""
@@ -251,10 +290,10 @@ class _Trial:
 
     def certify(self, inner: InnerSolution, tol: float) -> tuple[InnerSolution, Certificate]:
         """Refine until the error of d_x is known, and by the problem's constants if they can tell."""
-        error, eps = np.inf, float(np.finfo(self._view.dtype).eps)
+        error = np.inf
         for _ in range(REFINEMENTS):
             finer = self._solver.refine(inner)
-            moved = max(norm(finer.d_x - inner.d_x), 10 * eps * norm(finer.d_x))
+            moved = max(norm(finer.d_x - inner.d_x), finer.rounding)
             stuck = moved > error / 2
             inner, error = finer, min(moved, error)
             size = self.size(inner)
@@ -262,6 +301,7 @@ class _Trial:
                 break
             if self._constants is not None:
                 bound = error_bound(self._constants, inner.point.norm, inner.residual)
+                bound = bound._replace(error=bound.error + inner.rounding)
                 if bound.kind == "bound" and size + bound.error <= tol:
                     return inner, bound
             if size + error <= tol and (stuck or self._constants is None):
@@ -289,5 +329,5 @@ class _Trial:
             jvp_norm=inner.jvp_norm,
             correction=inner.correction,
             value_error=inner.value_error,
-            memory={**self.memory, "jvp_scale": inner.jvp_scale, "error": inner.error},
+            memory={**self.memory, "error": inner.error},
         )

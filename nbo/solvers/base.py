@@ -485,7 +485,7 @@ class DeterministicSolver(Solver):
             Where it ends.
         """
         found = self.directions(view, state)
-        size = norm(state.x - project(state.x - found.d_x))
+        size = norm(project.gradient_map(state.x, found.d_x))
         norms = (size, found.lower_grad_norm, found.adjoint_residual)
         scales = state.scales.with_norms(found.lower_grad_norm, found.upper_grad_norm)
         solved = max(norms) <= tol and found.reach(scales, float(np.finfo(view.dtype).eps)) <= tol

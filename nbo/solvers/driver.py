@@ -60,6 +60,8 @@ class State:
         The iterate to report where `x`, `y`, `u` are a mere trial.
     certificate : Certificate
         What is known about the error of `d_x`.
+    idle : int
+        Iterations in a row without any progress, where the method can tell.
     """
 
     nit: int
@@ -73,6 +75,7 @@ class State:
     converged: bool = False
     shown: tuple[Array, Array, Array] | None = None
     certificate: Certificate = UNKNOWN
+    idle: int = 0
 
     @property
     def iterate(self) -> tuple[Array, Array, Array]:
@@ -232,6 +235,9 @@ class Run:
     #: A value of a stochastic method that grew by this many times the size of the first one is mentioned.
     GROWTH = 1e3
 
+    #: A run without progress ends after so many iterations.
+    PATIENCE = 60
+
     #: An upper value this many times above the size of the first one counts as divergence. Only overflow is
     #: worse: y may start far from y*(x), whose value can be larger by many orders.
     EXPLOSION = 1e100
@@ -293,6 +299,7 @@ class Run:
                     self._report()
                 while True:
                     self._check_convergence()
+                    self._check_progress()
                     self._check_limits()
                     self._iterate()
             except Stop as stop:
@@ -473,6 +480,16 @@ class Run:
     def _check_convergence(self) -> None:
         if self.state.converged:
             raise Stop(Status.CONVERGED, f"converged in {self.state.nit} iterations{self._norms()}")
+
+    def _check_progress(self) -> None:
+        if self.state.idle >= self.PATIENCE:
+            raise Stop(
+                Status.STALLED,
+                f"stalled after {self.state.nit} iterations{self._norms()}: {self.PATIENCE} in a row changed neither f "
+                f"nor the hypergradient by more than their errors; {self._beyond_rounding()}give a larger tol, or if "
+                "the hypergradient is far above it, an oracle may be wrong (see nbo.check_problem) or not finite or "
+                "not smooth nearby",
+            )
 
     def _evaluate(self) -> None:
         """Compute f at the current iterate, record the row and keep the best."""

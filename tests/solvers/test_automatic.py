@@ -58,7 +58,7 @@ def test_phi_never_rises_from_any_start(x0, size, seed, penalty, intercept):
     values = [nbo.hypergradient(problem, x).value for x in seen[1:]]
     assert np.isfinite(found.x).all() and np.isfinite(found.y).all() and np.isfinite(found.fun)
     assert all(after <= before + 1e-6 for before, after in itertools.pairwise(values))
-    assert found.status in ("converged", "iteration_limit")
+    assert found.status in ("converged", "iteration_limit", "stalled")
 
 
 def test_a_flat_trial_that_is_worse_is_no_solution():
@@ -197,3 +197,91 @@ def test_the_method_of_steps_has_no_hidden_state():
     first, second = (nbo.minimize(problem, [0.0], method=solver) for _ in range(2))
     np.testing.assert_array_equal(first.x, second.x)
     assert first.counts == second.counts
+
+
+class Exponentials(nbo.BilevelProblem):
+    """g = sum e^y - e^x y, whose Newton steps are of length 1 far up, and of any length far down; y* = x."""
+
+    dim_x = dim_y = 4
+    target = np.array([1.0, -0.5, 0.0, 2.0])
+
+    def upper_value(self, x, y):
+        return float(np.sum((y - self.target) ** 2)) / 2
+
+    def upper_grad(self, x, y):
+        return np.zeros(4), y - self.target
+
+    def lower_value(self, x, y):
+        return float(np.sum(np.exp(y) - np.exp(x) * y))
+
+    def lower_grad_y(self, x, y):
+        return np.exp(y) - np.exp(x)
+
+    def lower_hvp(self, x, y, v):
+        return np.exp(y) * v
+
+    def lower_jvp(self, x, y, u):
+        return -np.exp(x) * u
+
+
+@pytest.mark.parametrize("start", [-300.0, -30.0, 0.0, 30.0, 60.0, 300.0, 700.0])
+def test_a_start_where_the_hessian_differs_by_orders(start):
+    found = nbo.minimize(Exponentials(), np.zeros(4), y0=np.full(4, start))
+    assert found.success, found.message
+    np.testing.assert_allclose(found.x, Exponentials.target, atol=1e-4)
+    np.testing.assert_allclose(found.y, found.x, atol=1e-6)
+
+
+@pytest.mark.parametrize("x0", [1e3, 1e6, 1e10])
+def test_a_start_far_away_is_forgotten(x0):
+    problem = problems()["quadratic"]
+    near, far = (nbo.minimize(problem, np.full(4, size)) for size in (1.0, x0))
+    assert near.success and far.success
+    np.testing.assert_allclose(far.fun, near.fun, rtol=1e-6)
+
+
+def test_oracles_that_do_not_fit_end_no_run_as_converged():
+    problem, x0 = problems()["quadratic"], np.ones(4)
+    wrong = Overriding(problem, lower_grad_y=lambda x, y: -problem.lower_grad_y(x, y))
+    with pytest.raises(ArithmeticError, match=r"g does not fall along the Newton direction.*nbo.check_problem"):
+        nbo.minimize(wrong, x0, y0=np.ones(12))
+    wrong = Overriding(problem, lower_jvp=lambda x, y, u: 3 * problem.lower_jvp(x, y, u))
+    found = nbo.minimize(wrong, x0)
+    assert found.status == "stalled" and found.nit < 200
+    assert "60 in a row changed neither f nor the hypergradient" in found.message and "check_problem" in found.message
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e-30])
+def test_a_tolerance_beyond_rounding_ends_a_run(tol):
+    found = nbo.minimize(problems()["logistic"], np.zeros(6), tol=tol)
+    assert found.status == "stalled" and found.nit < 250 and found.hypergrad_norm < 1e-10
+    resumed = nbo.minimize(problems()["logistic"], found.x, y0=found.y, u0=found.u, tol=1e-9)
+    assert resumed.success and resumed.nit <= 3
+
+
+def times(scale, problem):
+    """The problem in other units of f."""
+    return Overriding(
+        problem,
+        upper_value=lambda x, y: scale * problem.upper_value(x, y),
+        upper_grad=lambda x, y: tuple(scale * part for part in problem.upper_grad(x, y)),
+    )
+
+
+@pytest.mark.parametrize(("name", "bounds"), [("toy", None), ("plain", (-9.0, 12.0))])
+def test_tiny_objectives_are_solved_to_tiny_tolerances(name, bounds):
+    problem = problems()[name]
+    x0 = np.zeros(problem.dim_x)
+    usual = nbo.minimize(problem, x0, bounds=bounds)
+    found = nbo.minimize(times(1e-30, problem), x0, bounds=bounds, tol=1e-35)
+    assert usual.success and found.success and found.nit == usual.nit
+    np.testing.assert_allclose(found.x, usual.x, rtol=1e-6)
+
+
+def test_an_error_is_no_smaller_than_rounding():
+    large = times(1e14, problems()["plain"])
+    found = nbo.minimize(large, np.zeros(6), tol=1e-9, bounds=(-9.0, 12.0))
+    assert found.status == "stalled"
+    truth = nbo.hypergradient(large, found.x)
+    assert truth.error >= 1e-17 * np.linalg.norm(large.upper_grad(found.x, found.y)[1])
+    assert found.hypergrad_error >= 0.1 * truth.error

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from reference_problems import LinearCase, Required, SelfCounting, logistic_data
 
 import nbo
+from nbo.feasible_sets import Box
 from nbo.oracles import CountedProblem
 from nbo.schedules import PowerDecay
 from nbo.solvers import REGISTRY
@@ -256,7 +257,7 @@ def test_single_precision_stays():
     y = np.zeros(5, np.float32)
     state = State(0, np.full(5, -2.0), y, y)
     for _ in range(3):
-        state = BOME(**STEPS).step(CountedProblem(problem), state, lambda point: point, 0.0)
+        state = BOME(**STEPS).step(CountedProblem(problem), state, Box.unbounded(5), 0.0)
         assert state.y.dtype == state.u.dtype == np.float32
 
 

@@ -152,11 +152,11 @@ def test_only_an_exact_residual_ends_a_run(curved):
     stale = SlowBasis(np.zeros(3), np.zeros(3), first[None], np.array([3.0]), np.array([0.0]), across)
     method = LancBiO(step_size=1e-12, inner_step_size=0.1, subspace_dim=3)
     start = State(7, x, y, b / 3, norms=(9.0, 9.0, 9.0), memory={"basis": stale})
-    misled = method.step(view, start, lambda point: point, tol=2.0)
+    misled = method.step(view, start, Box.unbounded(2), tol=2.0)
     np.testing.assert_allclose(misled.u, b / 3, atol=1e-14)
     assert misled.norms[2] < 1e-13 and max(misled.norms) <= 2.0 and not misled.converged
     before = view.counts.lower_hvp
-    found = method.step(view, misled, lambda point: point, tol=2.0)
+    found = method.step(view, misled, Box.unbounded(2), tol=2.0)
     assert view.counts.lower_hvp == before + 2 and len(found.memory["basis"].vectors) == 1
     true = np.linalg.norm(hessian(curved, x, found.y) @ found.u - curved.upper_grad(x, found.y)[1])
     assert found.norms[2] == pytest.approx(true, rel=1e-12) and true > 1e-3
@@ -306,7 +306,7 @@ def test_single_precision_stays():
     method, view = LancBiO(step_size=0.1, subspace_dim=4), CountedProblem(problem)
     state = State(0, np.full(5, -2.0), np.zeros(5, np.float32), np.zeros(5, np.float32))
     for _ in range(6):
-        state = method.step(view, state, lambda point: point, 0.0)
+        state = method.step(view, state, Box.unbounded(5), 0.0)
         basis = state.memory["basis"]
         assert state.y.dtype == state.u.dtype == basis.vectors.dtype == basis.following.dtype == np.float32
     assert np.isfinite(nbo.minimize(problem, np.full(5, -2.0), method=LancBiO(), max_iter=300, tol=1e-4).x).all()
