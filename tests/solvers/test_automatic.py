@@ -282,6 +282,6 @@ def test_an_error_is_no_smaller_than_rounding():
     large = times(1e14, problems()["plain"])
     found = nbo.minimize(large, np.zeros(6), tol=1e-9, bounds=(-9.0, 12.0))
     assert found.status == "stalled"
-    truth = nbo.hypergradient(large, found.x)
-    assert truth.error >= 1e-17 * np.linalg.norm(large.upper_grad(found.x, found.y)[1])
-    assert found.hypergrad_error >= 0.1 * truth.error
+    parts = np.linalg.norm(found.jac)  # one entry is held by a bound, and its rounding remains
+    assert found.hypergrad_error >= 1e-15 * parts > 1e3 * 1e-9
+    assert nbo.hypergradient(large, found.x, y0=found.y).error >= 1e-15 * parts
