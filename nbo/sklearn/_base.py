@@ -29,6 +29,7 @@ from nbo.sklearn._stages import (
     tune_finer,
     tune_shared,
 )
+from nbo.sklearn._units import units_of
 
 Array = npt.NDArray[Any]
 
@@ -141,7 +142,8 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
             chosen = criterion(self.cv, rows, self._labels_to_stratify(encoded), self.random_state)
         else:
             chosen = validation_criterion(rows.A.shape[0], validation.A.shape[0])
-        every = stacked(encoded, encoded_val)
+        self._units = units_of(encoded, self.fit_intercept)
+        every = self._units.scaled(stacked(encoded, encoded_val))
         chosen = self._judged(chosen, every.b)
         problem = _divided(self._problem(every), chosen)
         self._tune(problem, chosen, settings, began)
@@ -179,6 +181,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         self._set_model(problem, last, n_train, settings)
         self.n_iter_ = shared.result.nit + (finer.result.nit if finer else 0)
         self.result_ = last.result
+        shared.path["x"] += self._units.log_penalty
         self.validation_path_ = {stage.name: stage.path for stage in (shared, finer) if stage}
         self.report_ = self._report(problem, chosen, shared, finer, began, n_train)
         self._warn(shared, finer, settings.tol)
@@ -219,10 +222,11 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         else:
             model = fold_mean(problem, x, y)
         whole = problem.problem
-        self.log_penalty_ = x
+        self.log_penalty_ = x + self._units.log_penalty
         coef, intercept = whole.coefficients(model)
-        self._set_coefficients(coef, intercept, np.exp(x)[whole._groups], whole.dtype)
-        self._set_strength(n_train)
+        penalties = np.exp(self.log_penalty_)[whole._groups]
+        self._set_coefficients(coef / self._units.feature, intercept, penalties, whole.dtype)
+        self._set_strength(n_train * self._units.weight)
 
     def _report(
         self,
@@ -242,8 +246,8 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
             n_rows=problem.problem.A.shape[0],
             n_held_out=sum(held_out.size for _, held_out in problem.folds),
             loss_name=self._loss_name,
-            strength=f"{self._strength} = {self._strength_of(float(shared.result.x[0]), n_train):.3g}",
-            untuned_name=f"{self._strength} = 1",
+            strength=self._named_strength(float(shared.result.x[0]), n_train),
+            untuned_name=self._named_strength(shared.start, n_train),
             untuned_loss=self._reported_loss(shared.start_loss),
             shared_loss=self._reported_loss(shared.loss),
             finer_loss=None if finer is None else self._reported_loss(finer.loss),
@@ -259,6 +263,10 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
     @abc.abstractmethod
     def _strength_of(self, x: Any, n_train: float) -> Any:
         """Return log penalties as scikit-learn's strengths."""
+
+    def _named_strength(self, x: float, n_train: float) -> str:
+        strength = self._strength_of(x + self._units.log_penalty, n_train * self._units.weight)
+        return f"{self._strength} = {strength:.3g}"
 
     def _names(self, problem: CrossValidation, finer: bool) -> PenaltyNames:
         word = self._problem_penalty(problem.problem.n_outputs) if finer else "shared"

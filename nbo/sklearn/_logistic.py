@@ -23,7 +23,9 @@ class BilevelLogisticRegression(LinearClassifier, PenaltyTuner):
 
     One shared penalty is found that minimises the mean log loss of held-out rows, as a continuous problem instead of
     over a grid of values. Finer penalties follow from there, under a prior around the shared one. The model is then
-    fitted on all rows at the tuned strength. Two classes give one row of coefficients, more give a softmax model.
+    fitted on all rows at the tuned strength. The search starts at C = 1, or where that would be for features and
+    weights of the order of one if they are far from it: their units do not matter. Two classes give one row of
+    coefficients, more give a softmax model.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ class BilevelLogisticRegression(LinearClassifier, PenaltyTuner):
         Whether there is an intercept, which no penalty touches.
     tol : float, default=1e-4
         A stage has converged when the projected hypergradient and its error together are at most this part of the
-        criterion at C = 1; at least 1e-3 in float32.
+        criterion at the start; at least 1e-3 in float32.
     max_iter : int, default=100
         The most iterations of a stage.
     random_state : None, int or RandomState, default=None
@@ -72,7 +74,7 @@ class BilevelLogisticRegression(LinearClassifier, PenaltyTuner):
     report_ : TuningReport
         What tuning did, for ``print``.
     result_ : BilevelResult
-        Of the last stage.
+        Of the last stage, for features and weights of the order of one.
     validation_path_ : dict
         Stage -> name -> array: ``iteration``, ``seconds``, ``value`` (of the criterion, with the prior),
         ``hypergrad_norm`` and, of the stage ``"shared"``, ``x``.

@@ -23,7 +23,8 @@ class BilevelRidge(RegressorMixin, PenaltyTuner):
 
     One shared penalty is found that minimises the mean squared error of held-out rows, as a continuous problem instead
     of over a grid of values. Finer penalties follow from there, under a prior around the shared one. The model is then
-    fitted on all rows at the tuned strength.
+    fitted on all rows at the tuned strength. The search starts at alpha = 1, or where that would be for features and
+    weights of the order of one if they are far from it: neither their units nor those of the targets matter.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class BilevelRidge(RegressorMixin, PenaltyTuner):
         Whether there is an intercept, which no penalty touches.
     tol : float, default=1e-4
         A stage has converged when the projected hypergradient and its error together are at most this part of the
-        criterion at alpha = 1; at least 1e-3 in float32.
+        criterion at the start; at least 1e-3 in float32.
     max_iter : int, default=100
         The most iterations of a stage.
     random_state : None, int or RandomState, default=None
@@ -69,7 +70,8 @@ class BilevelRidge(RegressorMixin, PenaltyTuner):
     report_ : TuningReport
         What tuning did, for ``print``.
     result_ : BilevelResult
-        Of the last stage; targets are shifted to mean 0 (with an intercept) and scaled to variance 1 in it.
+        Of the last stage; targets are shifted to mean 0 (with an intercept) and scaled to variance 1 in it, and
+        features and weights to the order of one if they are far from it.
     validation_path_ : dict
         Stage -> name -> array: ``iteration``, ``seconds``, ``value`` (of the criterion, with the prior, for targets of
         variance 1), ``hypergrad_norm`` and, of the stage ``"shared"``, ``x``.

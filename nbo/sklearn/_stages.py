@@ -63,6 +63,8 @@ class Stage:
         What the solver returned.
     y : ndarray
         The accurate models of the folds there, (n,).
+    start : float
+        The x of all penalties at its start.
     start_loss, loss : float
         The mean held-out loss at the start, as accurate as the solver needed it, and at the end, without a prior.
     lower, upper : float
@@ -76,6 +78,7 @@ class Stage:
     name: str
     result: BilevelResult
     y: Array
+    start: float
     start_loss: float
     loss: float
     lower: float
@@ -128,7 +131,7 @@ def box(n_train: float) -> tuple[float, float]:
 
 
 def tune_shared(problem: CrossValidation, n_train: float, settings: Settings) -> Stage:
-    """Tune one penalty for all coefficients, from C = 1.
+    """Tune one penalty for all coefficients, from C = 1 in units in which features and weights are of the order of one.
 
     Parameters
     ----------
@@ -199,7 +202,7 @@ def _run(
     y = _fold_fits(problem, result.x, result.y, settings.tol)
     # f depends on x through its prior alone, and this problem has none
     loss = without_prior.upper_value(result.x[:1], y.astype(problem.dtype))
-    return Stage(name, result, y, watch.start_value, loss, *limits, path, time.perf_counter() - began)
+    return Stage(name, result, y, float(x0[0]), watch.start_value, loss, *limits, path, time.perf_counter() - began)
 
 
 class _Watch:

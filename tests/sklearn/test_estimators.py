@@ -24,7 +24,7 @@ def test_attributes_of_two_classes(rows):
     assert model.C_[0] == pytest.approx(np.exp(-model.log_penalty_[0]) / 64)
     assert model.n_features_in_ == 6 and model.n_iter_ >= 1
     assert list(model.validation_path_) == ["shared"]
-    assert model.result_.x is model.log_penalty_
+    np.testing.assert_array_equal(model.result_.x, model.log_penalty_)
 
 
 @pytest.mark.parametrize(("penalty", "shape"), [("feature", (6,)), ("class", (3,)), ("class-feature", (18,))])

@@ -1,0 +1,95 @@
+"""Units of features and weights, so that data in any units are tuned alike."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from nbo.sklearn._rows import GivenRows
+
+Array = npt.NDArray[Any]
+
+#: Features need no unit if the median of their variances is below 100 and the largest above 1/100, nor do weights whose
+#: mean is between 1/64 and 64: the search goes over many orders.
+_VARIANCE, _WEIGHT = 1e2, 64.0
+
+
+class Units(NamedTuple):
+    """What one unit of the fitted problem is in those of the user.
+
+    Attributes
+    ----------
+    feature, weight : float
+        Powers of two, by which a division does not round; 1 unless the data are in other units by orders.
+    """
+
+    feature: float = 1.0
+    weight: float = 1.0
+
+    @property
+    def log_penalty(self) -> float:
+        """What is added to log penalties of the fitted problem: coefficients are larger where features are smaller."""
+        return 2.0 * math.log(self.feature)
+
+    def scaled(self, rows: GivenRows) -> GivenRows:
+        """Return rows in these units.
+
+        Parameters
+        ----------
+        rows : GivenRows
+            In those of the user.
+
+        Returns
+        -------
+        GivenRows
+            The same ones if both units are 1.
+        """
+        if self.feature != 1:
+            rows = rows._replace(A=rows.A * rows.A.dtype.type(1 / self.feature))
+        if self.weight != 1 and rows.weights is not None:
+            rows = rows._replace(weights=rows.weights / self.weight)
+        return rows
+
+
+def units_of(rows: GivenRows, fit_intercept: bool) -> Units:
+    """Return units in which features and weights are of the order of one.
+
+    Parameters
+    ----------
+    rows : GivenRows
+        The training rows.
+    fit_intercept : bool
+        Whether the mean of a feature does not matter.
+
+    Returns
+    -------
+    Units
+        Equal for features that differ in units from each other.
+    """
+    variances = _variances(rows.A, fit_intercept)
+    variances = variances[variances > 0]
+    typical = 1.0
+    if variances.size and np.median(variances) > _VARIANCE:
+        typical = float(np.median(variances))
+    elif variances.size and variances.max() < 1 / _VARIANCE:
+        typical = float(variances.max())
+    weight = 1.0 if rows.weights is None else float(rows.weights.mean())
+    return Units(_power_of_two(math.sqrt(typical)), 1.0 if 1 / _WEIGHT <= weight <= _WEIGHT else _power_of_two(weight))
+
+
+def _variances(A: Any, centred: bool) -> Array:
+    """Return the mean square of every feature, (p,), around its mean if that does not matter."""
+    if sp.issparse(A):
+        means, variances = mean_variance_axis(A, axis=0)
+        return np.asarray(variances if centred else variances + means**2, dtype=np.float64)
+    squares = np.einsum("ij,ij->j", A, A, dtype=np.float64) / len(A)
+    return squares - A.mean(axis=0, dtype=np.float64) ** 2 if centred else squares
+
+
+def _power_of_two(size: float) -> float:
+    return math.ldexp(1.0, round(math.log2(size)))
