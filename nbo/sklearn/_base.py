@@ -142,8 +142,9 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
             chosen = criterion(self.cv, rows, self._labels_to_stratify(encoded), self.random_state)
         else:
             chosen = validation_criterion(rows.A.shape[0], validation.A.shape[0])
-        self._units = units_of(encoded, self.fit_intercept)
-        every = self._units.scaled(stacked(encoded, encoded_val))
+        self._units = units_of(encoded.A, encoded.weights, self.fit_intercept)
+        every = stacked(encoded, encoded_val)
+        every = every._replace(A=self._units.features(every.A), weights=self._units.weights(every.weights))
         chosen = self._judged(chosen, every.b)
         problem = _divided(self._problem(every), chosen)
         self._tune(problem, chosen, settings, began)

@@ -22,12 +22,13 @@ from nbo.sklearn._cleaning_models import Model, Settings, fitted
 from nbo.sklearn._cleaning_report import CleaningReport
 from nbo.sklearn._distinct import DistinctRows, distinct
 from nbo.sklearn._rows import FORMAT, further_rows
+from nbo.sklearn._units import Units, units_of
 
 Array = npt.NDArray[Any]
 
 
 class _Parts(NamedTuple):
-    """Given rows, centred: distinct ones of positive weight, those without any, and trusted ones.
+    """Given rows, scaled and centred: distinct ones of positive weight, those without any, and trusted ones.
 
     `judged` tells which of the given rows have a positive weight, `place` which of the distinct rows each of those is.
     """
@@ -38,6 +39,7 @@ class _Parts(NamedTuple):
     judged: Array
     place: Array
     center: Array | None
+    units: Units
 
 
 class LabelCleaner(LinearClassifier, BaseEstimator):
@@ -176,13 +178,14 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         began = time.perf_counter()
         parts = self._parts(X, y, sample_weight, X_trusted, y_trusted)
         settings = self._checked_settings()
+        if settings.ridge is not None:
+            settings = settings._replace(ridge=settings.ridge / parts.units.feature**2)
         outcome = self._outcome(parts, settings)
         found, history = outcome.found, outcome.found.result.history
         self._set_weights(parts, outcome)
-        self._set_model(
-            fitted(outcome.weighted, found.C, settings, final=True) if self.refit else found.model, parts.center
-        )
-        self.ridge_, self.C_, self.result_, self.n_iter_ = found.ridge, found.C, found.result, found.result.nit
+        self._set_model(fitted(outcome.weighted, found.C, settings, final=True) if self.refit else found.model, parts)
+        self.ridge_, self.C_ = found.ridge * parts.units.feature**2, found.C / parts.units.strength
+        self.result_, self.n_iter_ = found.result, found.result.nit
         self.validation_path_ = {key: history[key] for key in ("iteration", "seconds", "value", "hypergrad_norm")}
         self.report_ = self._report(parts, outcome, time.perf_counter() - began)
         return self
@@ -238,6 +241,9 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         counted = np.ones(labels.shape, dtype=bool) if weights is None else weights > 0
         self.classes_, codes = _classes(labels, counted)
         trusted = self._trusted(X_trusted, y_trusted, A)
+        units = units_of(A[counted], None if weights is None else weights[counted], self.fit_intercept)
+        A, weights = units.features(A), units.weights(weights)
+        trusted = None if trusted is None else trusted._replace(A=units.features(trusted.A))
         rows, place = distinct(A[counted], codes[counted], None if weights is None else weights[counted])
         silent = DistinctRows(A[~counted], codes[~counted], np.zeros(int((~counted).sum())))
         center = None
@@ -246,7 +252,7 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
             center = np.average(rows.A, axis=0, weights=rows.weights).astype(A.dtype)
             rows, silent = rows.moved(center), silent.moved(center)
             trusted = None if trusted is None else trusted.moved(center)
-        return _Parts(rows, silent, trusted, counted, place, center)
+        return _Parts(rows, silent, trusted, counted, place, center, units)
 
     def _trusted(self, X_trusted: Any, y_trusted: Any, A: Any) -> DistinctRows | None:
         given = further_rows(self, ("X_trusted", "y_trusted"), X_trusted, y_trusted)
@@ -283,10 +289,11 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         self._logits[~parts.judged] = outcome.x_silent
         self.weights_ = expit(self._logits)
 
-    def _set_model(self, model: Model, center: Array | None) -> None:
+    def _set_model(self, model: Model, parts: _Parts) -> None:
         W, intercept = model.problem.coefficients(model.y)
-        if center is not None:
-            intercept = intercept - W @ center
+        if parts.center is not None:
+            intercept = intercept - W @ parts.center
+        W = W / parts.units.feature
         if len(W) == 2:
             W, intercept = W[1:] - W[:1], intercept[1:] - intercept[:1]
         self.coef_, self.intercept_ = W, intercept
@@ -299,8 +306,8 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
             n_trusted=outcome.n_trusted,
             held_out=parts.trusted is None,
             n_classes=self.classes_.size,
-            C=found.C,
-            ridge=found.ridge,
+            C=self.C_,
+            ridge=self.ridge_,
             uncleaned_loss=found.losses[0],
             start_loss=found.losses[1],
             trusted_loss=found.losses[2],

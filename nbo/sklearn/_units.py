@@ -10,8 +10,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from nbo.sklearn._rows import GivenRows
-
 Array = npt.NDArray[Any]
 
 #: Features need no unit if the median of their variances is below 100 and the largest above 1/100, nor do weights whose
@@ -36,33 +34,51 @@ class Units(NamedTuple):
         """What is added to log penalties of the fitted problem: coefficients are larger where features are smaller."""
         return 2.0 * math.log(self.feature)
 
-    def scaled(self, rows: GivenRows) -> GivenRows:
+    @property
+    def strength(self) -> float:
+        """What divides strengths C of the fitted problem to make them those of the user."""
+        return self.feature**2 * self.weight
+
+    def features(self, A: Any) -> Any:
         """Return rows in these units.
 
         Parameters
         ----------
-        rows : GivenRows
-            In those of the user.
+        A : ndarray or CSR
+            (n, p).
 
         Returns
         -------
-        GivenRows
-            The same ones if both units are 1.
+        ndarray or CSR
+            The same one if the unit is 1.
         """
-        if self.feature != 1:
-            rows = rows._replace(A=rows.A * rows.A.dtype.type(1 / self.feature))
-        if self.weight != 1 and rows.weights is not None:
-            rows = rows._replace(weights=rows.weights / self.weight)
-        return rows
+        return A if self.feature == 1 else A * A.dtype.type(1 / self.feature)
+
+    def weights(self, weights: Array | None) -> Array | None:
+        """Return weights in these units.
+
+        Parameters
+        ----------
+        weights : ndarray or None
+            (n,).
+
+        Returns
+        -------
+        ndarray or None
+            The same ones if the unit is 1.
+        """
+        return weights if weights is None or self.weight == 1 else weights / self.weight
 
 
-def units_of(rows: GivenRows, fit_intercept: bool) -> Units:
+def units_of(A: Any, weights: Array | None, fit_intercept: bool) -> Units:
     """Return units in which features and weights are of the order of one.
 
     Parameters
     ----------
-    rows : GivenRows
-        The training rows.
+    A : ndarray or CSR
+        The training rows, (n, p).
+    weights : ndarray or None
+        Their weights, (n,).
     fit_intercept : bool
         Whether the mean of a feature does not matter.
 
@@ -71,14 +87,14 @@ def units_of(rows: GivenRows, fit_intercept: bool) -> Units:
     Units
         Equal for features that differ in units from each other.
     """
-    variances = _variances(rows.A, fit_intercept)
+    variances = _variances(A, fit_intercept)
     variances = variances[variances > 0]
     typical = 1.0
     if variances.size and np.median(variances) > _VARIANCE:
         typical = float(np.median(variances))
     elif variances.size and variances.max() < 1 / _VARIANCE:
         typical = float(variances.max())
-    weight = 1.0 if rows.weights is None else float(rows.weights.mean())
+    weight = 1.0 if weights is None else float(weights.mean())
     return Units(_power_of_two(math.sqrt(typical)), 1.0 if 1 / _WEIGHT <= weight <= _WEIGHT else _power_of_two(weight))
 
 
