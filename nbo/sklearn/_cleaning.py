@@ -22,6 +22,8 @@ Array = npt.NDArray[Any]
 _ROUNDS = 2
 #: A model of weighted rows may need a stronger penalty than one of trusted rows: C is divided by one of these.
 _DIVISORS = (1.0, 10.0, 100.0)
+#: Few rows are halved several times, for so many predictions in all: one division leaves much to chance.
+_PREDICTIONS, _MOST = 4000, 10
 #: How much stronger than for predictions the penalty is while weights are learnt.
 _STRONGER = 32.0
 
@@ -161,10 +163,13 @@ def weigh(rows: DistinctRows, trusted: DistinctRows, silent: DistinctRows, C: fl
     judged = _judged(_Guess(C, probabilities, unheard), rows, unknown)
     for again in range(_ROUNDS):
         strengths = [judged.guess.C / divisor for divisor in _DIVISORS] if again == 0 else [judged.guess.C]
-        halves = folds(rows.codes, 2, settings.random)
+        divisions = [folds(rows.codes, 2, settings.random) for _ in range(_repeats(rows))]
         weighted = rows.weighted(expit(judged.odds))
         judged = _likeliest(
-            _judged(_cross_fitted(weighted, halves, trusted, silent, c, settings), rows, unknown) for c in strengths
+            _judged_by_all(
+                [_cross_fitted(weighted, halves, trusted, silent, c, settings) for halves in divisions], rows, unknown
+            )
+            for c in strengths
         )
     odds_silent = log_odds(judged.guess.silent, silent.codes, judged.transition)
     found = _hyper_cleaned(rows, trusted, judged.odds, judged.guess.C, settings)
@@ -188,11 +193,22 @@ class _Judged(NamedTuple):
     likelihood: float
 
 
+def _repeats(rows: DistinctRows) -> int:
+    return min(max(_PREDICTIONS // max(rows.codes.size, 1), 1), _MOST)
+
+
 def _judged(guess: _Guess, rows: DistinctRows, unknown: Array) -> _Judged:
     transition = transition_matrix(guess.rows, rows.codes, rows.weights)
     odds = log_odds(guess.rows, rows.codes, transition)
     odds[np.isin(rows.codes, unknown)] = 0.0  # trusted rows know nothing of these classes
     return _Judged(guess, transition, odds, log_likelihood(guess.rows, rows.codes, rows.weights, transition))
+
+
+def _judged_by_all(guesses: list[_Guess], rows: DistinctRows, unknown: Array) -> _Judged:
+    """Average guesses; together they are better than models of their strength are, so that each is judged alone."""
+    alone = [_judged(guess, rows, unknown).likelihood for guess in guesses]
+    parts = (np.mean([getattr(guess, name) for guess in guesses], axis=0) for name in ("rows", "silent"))
+    return _judged(_Guess(guesses[0].C, *parts), rows, unknown)._replace(likelihood=float(np.mean(alone)))
 
 
 def _likeliest(candidates: Iterator[_Judged]) -> _Judged:

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
 from nbo.lower_level import solve_lower_level
-from nbo.problems import HyperCleaning, MultinomialLogistic
+from nbo.problems import CrossValidation, HyperCleaning, MultinomialLogistic
 from nbo.sklearn._distinct import DistinctRows
 from nbo.sklearn._running import minimized
 
@@ -23,6 +23,8 @@ Array = npt.NDArray[Any]
 _MANY, _FOLDS = 1000, 5
 #: The strength C of too few trusted rows to be split; scikit-learn's default.
 _STRENGTH = 1.0
+#: How far log C may be from that, as few rows may not tell: the standard deviation of a prior.
+_STRENGTH_SCALE = 1.0
 #: Of the stage that finds the strength: a hundredth of a log penalty matters to nobody.
 _STRENGTH_TOL, _STRENGTH_ITER = 1e-3, 20
 #: On |grad_2 g|: of models whose predictions are used, and of the final one.
@@ -156,7 +158,7 @@ def strength(trusted: DistinctRows, settings: Settings) -> float:
     Returns
     -------
     float
-        From one split of many rows, the median over folds of fewer ones, and 1 for too few to be split.
+        From one split of many rows, by cross-validation of fewer ones, and 1 for too few to be split.
     """
     n = trusted.codes.size
     if n < _FOLDS * settings.n_classes:
@@ -165,14 +167,12 @@ def strength(trusted: DistinctRows, settings: Settings) -> float:
     pairs = (
         [split(trusted.codes, 1 / _FOLDS, settings.random)] if many else folds(trusted.codes, _FOLDS, settings.random)
     )
-    return float(np.exp(np.median([_log_strength(trusted.chosen(a), trusted.chosen(b), settings) for a, b in pairs])))
-
-
-def _log_strength(rows: DistinctRows, held_out: DistinctRows, settings: Settings) -> float:
-    problem, total = _logistic(rows, held_out, settings), float(rows.weights.sum())
-    x0 = np.clip([-np.log(_STRENGTH * total)], *problem.bounds)
-    result = minimized(problem, x0, tol=_STRENGTH_TOL, max_iter=_STRENGTH_ITER)
-    return -float(result.x[0]) - np.log(total)
+    total = float(np.mean([trusted.weights[rest].sum() for rest, _ in pairs]))
+    x0 = -np.log(_STRENGTH * total)
+    one = _logistic(trusted, trusted.chosen(np.arange(1)), settings)
+    problem = CrossValidation(one.penalised("shared", (x0, _STRENGTH_SCALE)), pairs)
+    result = minimized(problem, np.clip([x0], *problem.bounds), tol=_STRENGTH_TOL, max_iter=_STRENGTH_ITER)
+    return float(np.exp(-result.x[0]) / total)
 
 
 def fitted(rows: DistinctRows, C: float, settings: Settings, *, final: bool = False) -> Model:
