@@ -24,7 +24,7 @@ _MANY, _FOLDS = 1000, 5
 #: The strength C of too few trusted rows to be split; scikit-learn's default.
 _STRENGTH = 1.0
 #: How far log C may be from that, as few rows may not tell: the standard deviation of a prior.
-_STRENGTH_SCALE = 2.0
+_STRENGTH_SCALE = 1.0
 #: Of the stage that finds the strength: a hundredth of a log penalty matters to nobody.
 _STRENGTH_TOL, _STRENGTH_ITER = 1e-3, 20
 #: On |grad_2 g|: of models whose predictions are used, and of the final one.
