@@ -6,26 +6,20 @@ import argparse
 import contextlib
 import io
 import os
-import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import nbo
-from nbo._arguments import LONGEST, USER_ERROR, complain, count
+from nbo._arguments import USER_ERROR, complain
 from nbo._interrupts import INTERRUPTED
 from nbo.cleaning.command import add_clean
-from nbo.datasets import shown
 from nbo.experiments.command import add_reproduce
 from nbo.theory.command import add_theory
+from nbo.tuning.command import add_tune
 
-if TYPE_CHECKING:
-    from nbo._result_folder import ResultFolder
-
-#: Exit statuses beside 0 and those after a mistake and Ctrl-C: output that cannot be printed, and, as 128 + the
-#: signal's number, output that nobody reads.
+#: Exit statuses beside those that commands share: output that cannot be printed, and, as 128 + the signal's number,
+#: output that nobody reads.
 UNPRINTED, PIPE_CLOSED = 1, 141
 
 _NOTHING_WRITTEN = "interrupted; nothing was written"
@@ -112,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="nbo", description="Bilevel optimisation with explicit oracles.")
     parser.add_argument("--version", action="version", version=f"nbo {nbo.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_tune(commands)
+    add_tune(commands)
     add_clean(commands)
     bench = commands.add_parser("bench", help="run a benchmark")
     bench.add_argument("name", metavar="NAME", nargs="?", help="which benchmark; without a name they are listed")
@@ -128,185 +122,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-#: What ``nbo tune --help`` says about files, a paragraph an entry.
-_FILES = (
-    "CSV: UTF-8, with a header that names every column; separated by commas, semicolons or tabs, whichever splits "
-    "the header most. All columns but that of --target hold numbers with decimal points. Leave out columns that "
-    "are no features, such as a row index.",
-    "NPZ: the two arrays A and b, X and y, or data and target (samples in rows and one label each), and "
-    "feature_names if you like.",
-    "svmlight: lines 'label index:value ...'.",
-    "Labels take two values, numbers or (not in svmlight files) text. The larger one, or the later one in the "
-    "order of characters, is the positive one. Missing values are refused.",
-)
-
-
-def _add_tune(commands: Any) -> None:
-    tune = commands.add_parser(
-        "tune",
-        help="tune the penalties of a logistic regression",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=textwrap.fill(
-            "Tune one shared penalty and then one per feature on a 60/20/20 split, and compare the models with an "
-            "untuned one and with scikit-learn's LogisticRegressionCV on the test rows.",
-            _width(),
-        ),
-        epilog="\n".join(textwrap.fill(rule, _width(), subsequent_indent="  ") for rule in _FILES),
-    )
-    tune.add_argument(
-        "data",
-        metavar="DATA",
-        help="breast_cancer, digits-3-8, or an svmlight, CSV or NPZ file (also .gz, .bz2); see below",
-    )
-    tune.add_argument("--target", metavar="COLUMN", help="label column of a CSV file")
-    tune.add_argument("--out", metavar="DIR", type=Path, help="result folder (default: nbo-tune-NAME)")
-    tune.add_argument("--force", action="store_true", help="replace an earlier result in the folder")
-    tune.add_argument(
-        "--penalty",
-        choices=("feature", "shared"),
-        default="feature",
-        help="how far to tune (default: feature)",
-    )
-    tune.add_argument(
-        "--method",
-        metavar="NAME",
-        type=_tuning_method,
-        default="auto",
-        help="a method that 'nbo methods' lists and that finds its step size",
-    )
-    tune.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the split (default: 0)")
-    tune.add_argument("--max-iter", metavar="N", type=count, help="iteration limit of each stage")
-    tune.add_argument(
-        "--quiet", action="store_true", help="print the verdict and the folder only, and what did not converge"
-    )
-    tune.set_defaults(run=_tune)
-
-
-def _width() -> int:
-    """Tell how many columns prose may take."""
-    return max(40, min(100, shutil.get_terminal_size((100, 24)).columns))
-
-
-def _seed(text: str) -> int:
-    if count(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"found {text}; expected an integer below 2**32")
-    return int(text)
-
-
 def _method(text: str) -> str:
     if text not in nbo.methods():
         raise argparse.ArgumentTypeError(f"there is no method {text!r}; choose from {', '.join(nbo.methods())}")
     return text
-
-
-def _tuning_method(text: str) -> str:
-    if nbo.methods()[_method(text)].solver.chooses_step:
-        return text
-    raise argparse.ArgumentTypeError(
-        f"{text!r} needs a step size, which this command does not choose; take a method that finds its steps, or "
-        "nbo.tuning.tune with a solver object"
-    )
-
-
-def _tune(arguments: argparse.Namespace) -> int:
-    _import_all()
-    from nbo import datasets
-    from nbo._files import FolderError
-    from nbo.tuning import outputs
-
-    try:
-        dataset = datasets.read_binary(arguments.data, arguments.target)
-        folder = arguments.out or Path(f"nbo-tune-{dataset.name}")
-        with outputs.place_for(folder, force=arguments.force) as place:
-            report = _tuned(dataset, arguments)
-            # The files come first: output that nobody reads or that cannot be printed must not cost the results.
-            status = _write(report, place, arguments.quiet)
-    except datasets.TargetError as error:
-        complain(f"--target: {error.reason}")
-        return USER_ERROR
-    except (datasets.DataError, FileNotFoundError, FolderError) as error:
-        complain(error)
-        return USER_ERROR
-    return _show(report, folder, arguments.quiet, status)
-
-
-def _import_all() -> None:
-    """Import what tuning needs while Ctrl-C waits: foreign modules may swallow an exception or replace it."""
-    from nbo._interrupts import held
-
-    with held():
-        import sklearn.datasets
-        import sklearn.linear_model
-        import sklearn.model_selection  # noqa: F401
-
-        import nbo.kernels.linear_models
-        import nbo.tuning.outputs  # noqa: F401
-
-
-def _write(report: Any, place: ResultFolder, quiet: bool) -> int:
-    """Write the result folder, and complain about what could not be written; Ctrl-C waits for the end of it."""
-    from nbo._files import FolderError
-    from nbo._interrupts import held
-    from nbo.tuning import outputs
-
-    status = INTERRUPTED if report.interrupted else 0
-    try:
-        with held():
-            omitted = place.write(lambda folder: outputs.write_files(report, folder))
-            for line in [] if quiet else omitted:
-                complain(line)
-    except FolderError as error:
-        complain(error)
-        return USER_ERROR
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return status
-
-
-def _show(report: Any, folder: Path, quiet: bool, status: int) -> int:
-    """Print what was found and where it is; return the exit status."""
-    from nbo.tuning.report import wrapped
-
-    if quiet:
-        for note in [note for model in report.models for note in model.notes]:
-            complain(note)
-    place = f"results: {shown(folder, LONGEST)}"
-    try:
-        print(wrapped(report.verdict, _width()) if quiet else report.text(_width()))
-        if status != USER_ERROR:
-            print(place)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        raise
-    except OSError:
-        if status != USER_ERROR:
-            complain(place)
-        raise
-    return status
-
-
-def _tuned(dataset: Any, arguments: argparse.Namespace) -> Any:
-    from nbo._interrupts import repeated
-    from nbo.progress import ProgressBar, entered
-    from nbo.solvers.base import DEFAULT_MAX_ITER
-    from nbo.tuning import tune
-
-    with repeated(), contextlib.ExitStack() as stack:
-        limit = DEFAULT_MAX_ITER if arguments.max_iter is None else arguments.max_iter
-        bar = None if arguments.quiet else entered(stack, lambda: ProgressBar(limit, sys.stderr))
-        report = tune(
-            dataset,
-            penalty=arguments.penalty,
-            method=arguments.method,
-            seed=arguments.seed,
-            max_iter=arguments.max_iter,
-            progress=bar,
-        )
-        if bar is not None and not report.interrupted:
-            bar.finish()
-    return report
 
 
 def _bench(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shutil
 import sys
+from collections.abc import Callable
 
 from nbo.datasets import shown
 
@@ -18,11 +20,51 @@ LONGEST = 1000
 DIGITS = 18
 
 
+def width() -> int:
+    """Return how many columns prose may take."""
+    return max(40, min(100, shutil.get_terminal_size((100, 24)).columns))
+
+
 def count(text: str) -> int:
     """Return an integer from 0."""
     if not text.isdecimal() or len(text) > DIGITS:
-        raise argparse.ArgumentTypeError(f"found {text!r}; expected an integer >= 0 of at most {DIGITS} digits")
+        raise argparse.ArgumentTypeError(
+            f"found {shown(text, 40)!r}; expected an integer >= 0 of at most {DIGITS} digits"
+        )
     return int(text)
+
+
+def positive(text: str) -> int:
+    """Return an integer from 1."""
+    if not count(text):
+        raise argparse.ArgumentTypeError(f"found {text!r}; expected an integer >= 1")
+    return int(text)
+
+
+def seed(text: str) -> int:
+    """Return a seed."""
+    if count(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"found {text}; expected an integer below 2**32")
+    return int(text)
+
+
+def positive_or(*words: str) -> Callable[[str], float | str]:
+    """Return a function that returns a positive number, or one of some words as it is."""
+
+    def read(text: str) -> float | str:
+        if text in words:
+            return text
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 0 < value < float("inf"):
+            raise argparse.ArgumentTypeError(
+                f"found {shown(text, 40)!r}; expected {', '.join(words)} or a positive number"
+            )
+        return value
+
+    return read
 
 
 def complain(message: object) -> None:

@@ -42,3 +42,20 @@ class Stopwatch(threading.local):
 
 #: Everything that compiles or loads machine code runs inside this stopwatch; solvers subtract its growth.
 compilation = Stopwatch()
+
+
+class Timer:
+    """Wall time since its creation, without compilation."""
+
+    def __init__(self) -> None:
+        self._start, self._compiled = time.perf_counter(), compilation.seconds
+
+    def seconds(self) -> float:
+        """Return the seconds until now.
+
+        Returns
+        -------
+        float
+            What has passed.
+        """
+        return time.perf_counter() - self._start - (compilation.seconds - self._compiled)

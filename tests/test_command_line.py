@@ -38,16 +38,16 @@ def test_tune_prints_and_writes(tmp_path, capsys):
     folder = tmp_path / "nbo-tune-breast_cancer"
     assert {path.name for path in folder.iterdir()} == FILES
     found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    assert found["settings"] == {"penalty": "feature", "method": "auto", "seed": 3, "max_iter": 5}
+    assert found["settings"] == {"penalty": "feature", "cv": 5, "prior": "auto", "seed": 3, "max_iter": 5}
     for name in ("untuned", "LogisticRegressionCV", "shared", "per-feature"):
         assert any(line.startswith(name) for line in shown.out.splitlines())
     assert shown.out.endswith(f"\n\n{wrapped(found['verdict'], 100)}\nresults: nbo-tune-breast_cancer\n")
-    assert "5 of at most 5 iterations" in shown.err
+    assert "of at most 5 iterations" in shown.err
 
 
 def test_quiet_prints_verdict_and_folder_only(tmp_path, capsys):
     arguments = ["tune", "digits-3-8", "--max-iter", "3", "--penalty", "shared", "--quiet", "--out", "here"]
-    assert main([*arguments, "--method", "nbo-gd"]) == 0
+    assert main([*arguments, "--cv", "1"]) == 0
     shown = capsys.readouterr()
     found = json.loads((tmp_path / "here" / "result.json").read_text(encoding="utf-8"))
     assert shown.out == f"{wrapped(found['verdict'], 100)}\nresults: here\n"
@@ -55,7 +55,7 @@ def test_quiet_prints_verdict_and_folder_only(tmp_path, capsys):
     (line,) = shown.err.splitlines()
     assert line.startswith("nbo: shared: stopped at the limit of 3 iterations (--max-iter)")
     assert [stage["name"] for stage in found["stages"]] == ["shared"]
-    assert found["settings"]["method"] == "nbo-gd"
+    assert found["settings"]["cv"] == 1 and found["data"]["held_out"].startswith("one split that holds out 0.25")
 
 
 def test_quiet_is_quiet_about_what_converged(capsys):
@@ -72,12 +72,47 @@ def test_prose_is_wrapped_to_the_terminal(monkeypatch, capsys, columns, most):
     assert max(map(len, prose)) > most - 20
 
 
-def test_no_iterations_give_no_nan_and_no_empty_picture(tmp_path, capsys):
-    assert main(["tune", "breast_cancer", "--max-iter", "0", "--out", "here"]) == 0
+@pytest.mark.parametrize(
+    ("arguments", "task", "words"),
+    [
+        (["wine", "--penalty", "class", "--cv", "3"], "multiclass", "per-class"),
+        (["diabetes", "--cv", "1", "--prior", "0.3"], "regression", "per-feature"),
+    ],
+)
+def test_other_tasks(tmp_path, capsys, arguments, task, words):
+    assert main(["tune", *arguments, "--out", "here"]) == 0
     shown = capsys.readouterr()
-    assert "nan" not in (shown.out + shown.err).lower()
-    assert "left out: convergence.png and penalties.png, since no iteration was done" in shown.err
-    assert not list((tmp_path / "here").glob("*.png"))
+    found = json.loads((tmp_path / "here" / "result.json").read_text(encoding="utf-8"))
+    assert {path.name for path in (tmp_path / "here").iterdir()} == FILES
+    assert found["data"]["task"] == task and found["stages"][1]["name"] == words
+    assert f"{task} data: " in shown.out and words in shown.out and "Warning" not in shown.err
+
+
+def test_what_the_labels_were_taken_for_is_told_and_can_be_changed(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{rng.normal()},{k % 3}\n" for k in range(60))
+    (tmp_path / "t.csv").write_text("a,stars\n" + rows)
+    arguments = ["tune", "t.csv", "--target", "stars", "--penalty", "shared", "--cv", "1", "--force"]
+    assert main(arguments) == 0
+    assert "taken as classes (multiclass); if they are quantities to predict, say --task regression" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert "say --task regression" in (tmp_path / "nbo-tune-t" / "report.html").read_text(encoding="utf-8")
+    assert main([*arguments, "--task", "regression"]) == 0
+    shown = capsys.readouterr().out
+    assert "regression data: " in shown and "--task" not in shown and "RidgeCV" in shown
+
+
+def test_priors(tmp_path):
+    spread = {}
+    for prior in ("none", "auto", "0.01"):
+        arguments = ["tune", "breast_cancer", "--cv", "1", "--prior", prior, "--quiet", "--out", prior]
+        assert main(arguments) == 0
+        with np.load(tmp_path / prior / "model.npz") as model:
+            spread[prior] = np.ptp(model["log_penalties"])
+        settings = json.loads((tmp_path / prior / "result.json").read_text(encoding="utf-8"))["settings"]
+        assert settings["prior"] == {"none": None, "auto": "auto"}.get(prior, 0.01)
+    assert spread["none"] > spread["auto"] > spread["0.01"]
 
 
 def test_bar_of_a_stage_that_converges_is_full(capsys):
@@ -103,7 +138,7 @@ def test_csv_with_a_target(tmp_path, capsys):
     (tmp_path / "mail.csv").write_text("\n".join(["length,words,kind", *lines]))
     assert main(["tune", "mail.csv", "--target", "kind", "--max-iter", "5", "--quiet"]) == 0
     found = json.loads((tmp_path / "nbo-tune-mail" / "result.json").read_text(encoding="utf-8"))
-    assert found["data"]["labels"] == {"-1": "ham", "+1": "spam"}
+    assert found["data"]["labels"] == ["ham", "spam"]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +148,7 @@ def test_csv_with_a_target(tmp_path, capsys):
         ("a,b\n1,x\n2,y\n", [], "--target: data.csv is a CSV file: say which column holds its labels, out of a, b"),
         ("a,b\n1,x\n2,y\n", ["--target", "c"], "--target: data.csv has no column 'c'"),
         ("a,b\n1,x\n2,x\n", ["--target", "b"], "labels take 1 value (x); expected exactly two"),
+        ("a,b\n1,x\n2,y\n", ["--target", "b", "--task", "regression"], "expected numbers for a regression"),
         ("a,b\nnan,x\n2,y\n", ["--target", "b"], "column 'a' holds nan in row 1"),
         ("a,b\n1,x\n2,y\n", ["--target", "b"], "too few rows"),
         ("", ["--target", "b"], "is empty"),
@@ -138,8 +174,17 @@ def test_bad_data_is_one_line_and_status_two(tmp_path, capsys, content, argument
         (["--seed", str(2**32)], "expected an integer below 2**32"),
         (["--max-iter", "1.5"], "found '1.5'; expected an integer >= 0"),
         (["--max-iter", "9" * 5000], "of at most 18 digits"),
-        (["--penalty", "class"], "invalid choice: 'class'"),
-        (["--method", "nbo-magic"], "there is no method 'nbo-magic'; choose from nbo-gd"),
+        (["--max-iter", "0"], "found '0'; expected an integer >= 1"),
+        (["--penalty", "groups"], "invalid choice: 'groups'"),
+        (["--penalty", "class"], "--penalty of binary data: found 'class'; expected one of 'feature', 'shared'"),
+        (["--cv", "0"], "argument --cv: found '0'; expected an integer >= 1"),
+        (["--cv", "1000"], "--cv: found 1000 folds for n_samples=455 rows; expected at most one fold a row"),
+        (["--prior", "-1"], "argument --prior: found '-1'; expected auto, none or a positive number"),
+        (["--task", "clustering"], "invalid choice: 'clustering'"),
+        (
+            ["--task", "regression"],
+            "--task: found 'regression' for the built-in set 'breast_cancer'; expected 'binary'",
+        ),
         (["--unknown"], "unrecognized arguments: --unknown"),
     ],
 )
@@ -148,7 +193,7 @@ def test_bad_arguments(capsys, arguments, words):
     (line,) = capsys.readouterr().err.splitlines()
     assert words in line
     assert line.startswith("nbo: ")
-    assert line.endswith("; see 'nbo tune --help'") or "unrecognized" in line
+    assert line.endswith("; see 'nbo tune --help'") or "unrecognized" in line or "built-in set" in line
 
 
 def test_existing_folder_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
@@ -192,7 +237,7 @@ def test_ctrl_c_in_a_stage_writes_what_there_is(tmp_path, capsys, monkeypatch):
     assert "\nInterrupted; " in capsys.readouterr().out
     found = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
     assert found["interrupted"] is True
-    assert found["stages"][0]["status"] == "interrupted"
+    assert [model["name"] for model in found["models"]] == ["untuned"] and found["stages"] == []
 
 
 def test_ctrl_c_before_anything_is_ready(tmp_path, capsys, monkeypatch):
@@ -283,7 +328,7 @@ def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):
     status, shown, said = run(arguments, LC_ALL="C", PYTHONIOENCODING="ascii")
     assert status == 0
     assert (shown + said).isascii()
-    assert r"does not vary in the training rows: \u82b1\u2028$" in " ".join(shown.split())
+    assert r"does not vary in the rows that tune: \u82b1\u2028$" in " ".join(shown.split())
     assert "Warning" not in said
     with np.load(tmp_path / "nbo-tune-花$" / "model.npz") as saved:
         assert list(saved["feature_names"]) == ["β", "花\u2028$"]
@@ -397,11 +442,6 @@ def test_one_method(capsys):
     assert {line.split()[0] for line in lines[start + 1 :]} == set(info.options)
     assert main(["methods", "nsbo"]) == 2
     assert "there is no method 'nsbo'" in capsys.readouterr().err
-
-
-def test_tuning_refuses_methods_that_need_a_step(capsys):
-    assert main(["tune", "breast_cancer", "--method", "soba"]) == 2
-    assert "'soba' needs a step size, which this command does not choose" in capsys.readouterr().err
 
 
 def test_no_command(capsys):

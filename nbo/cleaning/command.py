@@ -10,7 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbo._arguments import DIGITS, LONGEST, USER_ERROR, complain
+from nbo._arguments import LONGEST, USER_ERROR, complain, count, positive, positive_or, seed
 from nbo._interrupts import INTERRUPTED
 from nbo.datasets import shown
 
@@ -40,44 +40,18 @@ def add_clean(commands: Any) -> None:
     parser.add_argument("--target", metavar="COLUMN", help="label column of CSV files; both have the same")
     parser.add_argument("--out", metavar="DIR", type=Path, help="result folder (default: nbo-clean-NAME)")
     parser.add_argument("--force", action="store_true", help="replace an earlier result in the folder")
-    parser.add_argument(
-        "--top", metavar="K", type=_count, help="rank so many rows (default: those of weight below 1/2)"
-    )
+    parser.add_argument("--top", metavar="K", type=count, help="rank so many rows (default: those of weight below 1/2)")
     parser.add_argument(
         "--ridge",
         metavar="NUMBER",
-        type=_ridge,
+        type=positive_or("auto"),
         default="auto",
         help="penalty while weights are learnt (default: auto)",
     )
-    parser.add_argument("--seed", metavar="N", type=_count, default=0, help="seed of the splits (default: 0)")
-    parser.add_argument("--max-iter", metavar="N", type=_positive, help="iterations of hyper-cleaning")
+    parser.add_argument("--seed", metavar="N", type=seed, default=0, help="seed of the splits (default: 0)")
+    parser.add_argument("--max-iter", metavar="N", type=positive, help="iterations of hyper-cleaning")
     parser.add_argument("--quiet", action="store_true", help="print the verdict, the folder and notes only")
     parser.set_defaults(run=functools.partial(_clean, parser))
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or len(text) > DIGITS or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"found {shown(text, 40)!r}; expected an integer from 0 to {2**32 - 1}")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    if not _count(text):
-        raise argparse.ArgumentTypeError("found 0; expected an integer of at least 1")
-    return int(text)
-
-
-def _ridge(text: str) -> Any:
-    if text == "auto":
-        return text
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"found {text!r}; expected auto or a positive number")
-    return value
 
 
 def _clean(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:

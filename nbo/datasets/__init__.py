@@ -2,7 +2,7 @@
 
 :func:`load` gives a set in training, validation and test parts; :func:`names` lists the sets.
 :func:`make_synthetic_logistic` makes random data. :func:`read_binary` reads a file with two labels,
-:func:`read_labelled` one with any number.
+:func:`read_labelled` one with any number of them, and :func:`read_table` one with labels or with numbers to predict.
 """
 
 from nbo.datasets._formats import NPZ_KEYS, Samples
@@ -13,21 +13,26 @@ from nbo.datasets.errors import DataError, TargetError, shown
 from nbo.datasets.loading import load, names
 from nbo.datasets.synthetic import make_synthetic_logistic
 from nbo.datasets.tables import LabelledTable, read_labelled
+from nbo.datasets.tasks import TASK_SETS, TASKS, TaskTable, read_table
 
 __all__ = [
     "BUILT_IN",
     "NPZ_KEYS",
+    "TASKS",
+    "TASK_SETS",
     "BinaryTable",
     "DataError",
     "Dataset",
     "LabelledTable",
     "Samples",
     "TargetError",
+    "TaskTable",
     "data_home",
     "load",
     "make_synthetic_logistic",
     "names",
     "read_binary",
     "read_labelled",
+    "read_table",
     "shown",
 ]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nbo.datasets._checks import checked_labels, checked_samples, label_name, require_classes
 from nbo.datasets._formats import Samples, Table, stem
-from nbo.datasets.errors import DataError, listing
-from nbo.datasets.tables import checked_labels, checked_samples, label_name, read_file, refuse_target
+from nbo.datasets.tables import read_file, refuse_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,11 +132,7 @@ def _finish(table: Table, *, name: str, source: str, description: str) -> Binary
     """Check samples and labels, map the labels to -1 and +1, and choose the storage."""
     A, names = checked_samples(table, source)
     labels, values = checked_labels(table.labels, A.shape[0], source)
-    if values.size != 2:
-        raise DataError(
-            f"{source}: labels take {values.size} value{'s' * (values.size != 1)} "
-            f"({listing([label_name(v) for v in values])}); expected exactly two"
-        )
+    require_classes(values, source, 2, 2)
     b = np.where(labels == values[1], 1.0, -1.0)
     label_names = label_name(values[0]), label_name(values[1])
     return BinaryTable(A, b, name, names, label_names, source, description, table.columns)

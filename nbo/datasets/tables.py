@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
+from nbo.datasets._checks import checked_labels, checked_samples, label_name, require_classes
 from nbo.datasets._csv import read_csv
 from nbo.datasets._formats import Samples, Table, format_of, read_npz, read_svmlight, reading, stem
-from nbo.datasets.errors import DataError, TargetError, listing, shown
-
-#: Data with at least this share of non-zero entries are stored densely, other data as CSR.
-DENSE_FROM = 0.2
-
-#: Labels that are whole numbers below this are shown without a decimal point.
-_LARGEST_WHOLE = 1e16
+from nbo.datasets.errors import DataError, TargetError, shown
 
 #: More different labels than this are no classes.
 MOST_LABELS = 1000
@@ -89,27 +84,33 @@ def read_labelled(name_or_path: str | os.PathLike[str], target: str | None = Non
         If the file cannot be read as data with labels, or holds missing or infinite values, or ones that float64
         cannot hold.
     """
-    key = os.fspath(name_or_path)
-    if key in LABELLED:
-        refuse_target(target, f"the built-in set {key!r}")
-        table, source, description = LABELLED[key]()
-        name = key
-    else:
-        table, path, kind = read_file(key, target, LABELLED)
-        name, source, description = stem(path), str(path), f"{kind} file"
-    A, names = checked_samples(table, source)
-    labels, values = checked_labels(table.labels, A.shape[0], source)
-    if not 2 <= values.size <= MOST_LABELS:
-        raise DataError(
-            f"{source}: labels take {values.size} value{'s' * (values.size != 1)} "
-            f"({listing([label_name(v) for v in values[:20]])}); expected from 2 to {MOST_LABELS} classes"
-        )
+    found = opened(os.fspath(name_or_path), target, LABELLED, LABELLED)
+    A, names = checked_samples(found.table, found.source)
+    labels, values = checked_labels(found.table.labels, A.shape[0], found.source)
+    require_classes(values, found.source, 2, MOST_LABELS)
     label_names = tuple(map(label_name, values))
     shown_labels = np.array(label_names)[np.searchsorted(values, labels)]
-    return LabelledTable(A, shown_labels, name, names, label_names, source, description, table.columns)
+    return LabelledTable(
+        A, shown_labels, found.name, names, label_names, found.source, found.description, found.table.columns
+    )
 
 
-def _built_in(loader: str, description: str) -> Callable[[], tuple[Table, str, str]]:
+def built_in(loader: str, description: str) -> Callable[[], tuple[Table, str, str]]:
+    """Return what loads one of scikit-learn's sets.
+
+    Parameters
+    ----------
+    loader : str
+        The name of the function there.
+    description : str
+        One line about the set.
+
+    Returns
+    -------
+    callable
+        Returns the table, its source and the description.
+    """
+
     def load() -> tuple[Table, str, str]:
         import sklearn.datasets
 
@@ -122,9 +123,67 @@ def _built_in(loader: str, description: str) -> Callable[[], tuple[Table, str, s
 
 #: The sets that need no file: name -> loader of the table, its source and description.
 LABELLED: dict[str, Callable[[], tuple[Table, str, str]]] = {
-    "digits": _built_in("load_digits", "handwritten digits as 8 x 8 grey values"),
-    "wine": _built_in("load_wine", "chemical analyses of wines of three growers"),
+    "digits": built_in("load_digits", "handwritten digits as 8 x 8 grey values"),
+    "wine": built_in("load_wine", "chemical analyses of wines of three growers"),
 }
+
+
+class Opened(NamedTuple):
+    """A table as it was read, before any check of its values.
+
+    Attributes
+    ----------
+    table : Table
+        What was read.
+    name : str
+        Short name, fit for a folder name.
+    source : str
+        Where it came from.
+    description : str
+        One line about it.
+    """
+
+    table: Table
+    name: str
+    source: str
+    description: str
+
+
+def opened(
+    key: str,
+    target: str | None,
+    sets: Mapping[str, Callable[[], tuple[Table, str, str]]],
+    names: Collection[str],
+) -> Opened:
+    """Load a built-in set, or read a file.
+
+    Parameters
+    ----------
+    key : str
+        The name or the path.
+    target : str or None
+        The column of the labels, for CSV files.
+    sets : mapping of str to callable
+        Loaders of built-in sets.
+    names : collection of str
+        All names that may have been meant.
+
+    Returns
+    -------
+    Opened
+        The table and what it is called.
+
+    Raises
+    ------
+    FileNotFoundError, TargetError, DataError
+        As `read_labelled`.
+    """
+    if key in sets:
+        refuse_target(target, f"the built-in set {key!r}")
+        table, source, description = sets[key]()
+        return Opened(table, key, source, description)
+    table, path, kind = read_file(key, target, names)
+    return Opened(table, stem(path), str(path), f"{kind} file")
 
 
 def read_file(key: str, target: str | None, built_in: Collection[str]) -> tuple[Table, Path, str]:
@@ -193,111 +252,3 @@ def _check_file(path: Path, built_in: Collection[str]) -> None:
         )
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty")
-
-
-def checked_samples(table: Table, source: str) -> tuple[Samples, tuple[str, ...]]:
-    """Return the samples as they are stored, and the names of the columns.
-
-    Parameters
-    ----------
-    table : Table
-        What was read.
-    source : str
-        For messages.
-
-    Returns
-    -------
-    A : ndarray or scipy.sparse.csr_matrix
-        float64, finite.
-    names : tuple of str
-        One a column.
-
-    Raises
-    ------
-    DataError
-        If there is nothing, or a value is not finite.
-    """
-    n_rows, n_columns = table.A.shape
-    if n_rows == 0 or n_columns == 0:
-        raise DataError(f"{source} holds {n_rows} rows and {n_columns} feature columns; expected some of each")
-    A, names = _stored(table.A), tuple(table.feature_names)
-    _check_finite(A, table.A, names, source)
-    return A, names
-
-
-def _check_finite(A: Samples, read: Samples, names: Sequence[str], source: str) -> None:
-    """Check the float64 samples; those that were read may have had a wider type."""
-    if sp.issparse(A):
-        entries = A.tocoo()
-        bad = ~np.isfinite(entries.data)
-        rows, columns = entries.row[bad], entries.col[bad]
-    else:
-        rows, columns = np.nonzero(~np.isfinite(A))
-    if rows.size:
-        first = int(np.argmin(rows))
-        row, column = int(rows[first]), int(columns[first])
-        found, wanted = read[row, column], "finite numbers (fill or drop missing values first)"
-        if np.isfinite(found):
-            wanted = f"numbers up to {np.finfo(np.float64).max:.2g}, the largest of float64"
-        raise DataError(f"{source}: column {names[column]!r} holds {found!s} in row {row + 1}; expected {wanted}")
-
-
-def checked_labels(labels: np.ndarray, n_rows: int, source: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels of a type that can be compared, and their different values.
-
-    Parameters
-    ----------
-    labels : ndarray
-        As they were read.
-    n_rows : int
-        How many there must be.
-    source : str
-        For messages.
-
-    Returns
-    -------
-    labels : ndarray
-        (n,).
-    values : ndarray
-        The different ones, in order.
-
-    Raises
-    ------
-    DataError
-        For another number, type, or a label that is not finite.
-    """
-    if labels.size != n_rows:
-        raise DataError(f"{source} holds {n_rows} rows but labels of shape {labels.shape}; expected one label a row")
-    if labels.dtype.kind not in "fiubU":
-        raise DataError(f"{source}: labels have type {labels.dtype}; expected numbers or strings")
-    labels = labels.ravel()
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        row = int(np.flatnonzero(~np.isfinite(labels))[0])
-        raise DataError(f"{source}: the label of row {row + 1} is {labels[row]}")
-    return labels, np.unique(labels)
-
-
-def label_name(value: object) -> str:
-    """Return a label as it is shown.
-
-    Parameters
-    ----------
-    value : object
-        A number or text.
-
-    Returns
-    -------
-    str
-        Whole numbers without a decimal point.
-    """
-    whole = isinstance(value, np.floating) and abs(value) < _LARGEST_WHOLE and value.is_integer()
-    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
-
-
-def _stored(A: Samples) -> Samples:
-    """A float64 copy, dense or CSR by the share of non-zero entries; too large values become infinite."""
-    n_nonzero = A.count_nonzero() if sp.issparse(A) else np.count_nonzero(A)
-    with np.errstate(over="ignore"):
-        if n_nonzero >= DENSE_FROM * A.shape[0] * A.shape[1]:
-            return np.array(A.toarray() if sp.issparse(A) else A, dtype=np.float64, order="C")
-        return sp.csr_matrix(A if sp.issparse(A) else A.astype(np.float64), dtype=np.float64, copy=True)

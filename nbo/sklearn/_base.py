@@ -20,6 +20,7 @@ from nbo.sklearn._criterion import Criterion, criterion, validation_criterion
 from nbo.sklearn._names import PenaltyNames
 from nbo.sklearn._report import TuningReport, at_bounds, listed, stage_report, switched_off
 from nbo.sklearn._rows import GivenRows, stacked, training_rows, validation_rows
+from nbo.sklearn._running import Follower
 from nbo.sklearn._stages import (
     Settings,
     Stage,
@@ -52,6 +53,8 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
     _loss_name: ClassVar[str]
     #: What scikit-learn calls the strength of the penalty.
     _strength: ClassVar[str]
+    #: Of the command, which fits several estimators to the same rows.
+    _follower: Follower | None = None
 
     def __init__(
         self,
@@ -172,8 +175,9 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
 
     def _tune(self, problem: CrossValidation, chosen: Criterion, settings: Settings, began: float) -> None:
         n_train = float(np.mean([part._rows.total for part in problem.problems]))
-        settings = settings._replace(tol=max(settings.tol, LEAST_TOL[problem.dtype]))
-        shared = tune_shared(problem, n_train, settings)
+        follower = self._follower or Follower()
+        settings = settings._replace(tol=max(settings.tol, LEAST_TOL[problem.dtype]), progress=follower.progress)
+        shared = follower.shared = follower.shared or tune_shared(problem, n_train, settings)
         finer_problem = self._finer(problem, shared)
         finer = None
         if finer_problem is not None:
@@ -182,8 +186,9 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         self._set_model(problem, last, n_train, settings)
         self.n_iter_ = shared.result.nit + (finer.result.nit if finer else 0)
         self.result_ = last.result
-        shared.path["x"] += self._units.log_penalty
-        self.validation_path_ = {stage.name: stage.path for stage in (shared, finer) if stage}
+        self.validation_path_ = {stage.name: dict(stage.path) for stage in (shared, finer) if stage}
+        # not in place: another fit may start from the same stage
+        self.validation_path_["shared"]["x"] = shared.path["x"] + self._units.log_penalty
         self.report_ = self._report(problem, chosen, shared, finer, began, n_train)
         self._warn(shared, finer, settings.tol)
 

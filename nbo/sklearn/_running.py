@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 import nbo
 from nbo.history import Status
 from nbo.result import BilevelResult
+
+if TYPE_CHECKING:
+    from nbo.sklearn._stages import Stage
+
+
+@dataclass
+class Follower:
+    """What the command follows a fit by, and what it hands from one to the next.
+
+    Attributes
+    ----------
+    progress : callable or None
+        Called as ``progress(stage, iteration, value)`` after every iteration.
+    shared : Stage or None
+        The finished shared stage of the same rows and folds, which is then not done again; set by every fit.
+    """
+
+    progress: Callable[[str, int, float], None] | None = None
+    shared: Stage | None = None
 
 
 def minimized(problem: nbo.BilevelProblem, x0: npt.ArrayLike, **settings: Any) -> BilevelResult:

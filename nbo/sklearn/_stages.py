@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,11 +45,14 @@ class Settings(NamedTuple):
         The most iterations of a stage.
     verbose : int
         Whether iterations are printed.
+    progress : callable or None
+        Called as ``progress(stage, iteration, value)`` after every iteration.
     """
 
     tol: float
     max_iter: int
     verbose: int
+    progress: Callable[[str, int, float], None] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -184,7 +188,7 @@ def _run(
     u0: Array | None,
 ) -> Stage:
     began = time.perf_counter()
-    watch = _Watch(name, x0, settings.verbose)
+    watch = _Watch(name, x0, settings)
     result = minimized(
         problem,
         x0,
@@ -206,10 +210,10 @@ def _run(
 
 
 class _Watch:
-    """A callback that keeps the shared x of every iteration and the value at the start, and prints."""
+    """A callback that keeps the shared x of every iteration and the value at the start, prints, and tells others."""
 
-    def __init__(self, name: str, x0: Array, verbose: int) -> None:
-        self.name, self.verbose = name, verbose
+    def __init__(self, name: str, x0: Array, settings: Settings) -> None:
+        self.name, self.settings = name, settings
         self.visited = {0: float(x0[0])}
         self._x0, self.start_value = x0, np.nan
 
@@ -217,11 +221,13 @@ class _Watch:
         if np.array_equal(intermediate_result.x, self._x0):  # y follows x while x rests
             self.start_value = intermediate_result.fun
         self.visited[intermediate_result.nit] = float(intermediate_result.x[0])
-        if self.verbose:
+        if self.settings.verbose:
             print(
                 f"{self.name} stage, iteration {intermediate_result.nit}: criterion {intermediate_result.fun:.6g}, "
                 f"hypergradient {intermediate_result.hypergrad_norm:.2g}"
             )
+        if self.settings.progress is not None:
+            self.settings.progress(self.name, intermediate_result.nit, intermediate_result.fun)
 
 
 def refitted(problem: CrossValidation, x: Array, y: Array, n_train: float) -> LowerSolution:

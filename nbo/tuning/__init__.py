@@ -1,59 +1,65 @@
-"""Tuning of logistic regression penalties on one data set, from split to verdict."""
+"""Tuning of the penalties of a linear model on one data set, from split to verdict."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nbo._clock import compilation
-from nbo._validation import choice, integer
-from nbo.datasets import BinaryTable
-from nbo.history import Status
-from nbo.tuning import baseline, stages
+from nbo._validation import choice, integer, real
+from nbo.datasets import BinaryTable, TaskTable
+from nbo.tuning import baseline, notes, stages
 from nbo.tuning.comparison import verdict
 from nbo.tuning.data import TuningData, prepare
-from nbo.tuning.models import FittedModel
-from nbo.tuning.notes import constant_columns, empty_columns
-from nbo.tuning.report import ORDER, TuneReport
-from nbo.tuning.stages import Progress, Settings, Stage
+from nbo.tuning.models import FINER, FittedModel
+from nbo.tuning.report import TuneReport
+from nbo.tuning.stages import NAMES, Progress, Settings, Stage
 
 __all__ = ["PENALTIES", "FittedModel", "Stage", "TuneReport", "tune"]
 
-#: What `penalty` may be.
-PENALTIES = ("feature", "shared")
+#: What `penalty` may be, by the task.
+PENALTIES = {
+    "binary": ("feature", "shared"),
+    "multiclass": ("feature", "shared", "class", "class-feature"),
+    "regression": ("feature", "shared"),
+}
 
 
 def tune(
-    dataset: BinaryTable,
+    dataset: TaskTable | BinaryTable,
     *,
     penalty: str = "feature",
-    method: Any = "auto",
+    cv: int = 5,
+    prior: Any = "auto",
     seed: int = 0,
     max_iter: int | None = None,
     progress: Progress | None = None,
 ) -> TuneReport:
-    """Tune the penalties of a logistic regression and compare the result with simpler choices.
+    """Tune the penalties of a linear model and compare the result with simpler choices.
 
-    The rows are split 60/20/20 into training, validation and test rows, stratified by label. One shared
-    penalty is tuned on the validation loss; for ``penalty="feature"``, one penalty per feature follows from
-    there, under a Gaussian prior of scale 1 around the shared log penalty. Every model is refitted on
-    training and validation rows and measured on the test rows, beside an untuned model (C = 1) and
-    ``LogisticRegressionCV``.
+    A fifth of the rows is set aside to compare the models. On the others, one shared penalty is tuned by the loss of
+    held-out rows, and finer penalties follow from there, under a prior around it. That is what the estimators of
+    :mod:`nbo.sklearn` do. Beside them stand an untuned model (C = 1 or alpha = 1) and scikit-learn's search over ten
+    strengths on the same folds.
 
     Parameters
     ----------
-    dataset : BinaryTable
-        From :func:`nbo.datasets.read_binary`.
-    penalty : {"feature", "shared"}
-        How far to tune.
-    method : str or solver
-        As in :func:`nbo.minimize`.
+    dataset : TaskTable or BinaryTable
+        From :func:`nbo.datasets.read_table` or :func:`nbo.datasets.read_binary`.
+    penalty : {"feature", "shared", "class", "class-feature"}
+        How far to tune: one penalty for all coefficients, or from there one a feature or, with three classes or more,
+        one a class or one a coefficient.
+    cv : int
+        Number of folds; 1 for a single split that holds out a quarter.
+    prior : "auto", float or None
+        The width of the prior, ``penalty_prior`` of the estimators.
     seed : int
-        Seed of the split and of stochastic methods, at least 0.
+        Seed of the shuffles, from 0.
     max_iter : int, optional
-        Iteration limit of each stage.
+        Iteration limit of each search, at least 1; by default the one of the estimators.
     progress : callable, optional
         Called as ``progress(stage, iteration, value)`` after evaluated iterations. The value is that of the
-        upper level, which in the per-feature stage includes the prior.
+        upper level, which for finer penalties includes the prior.
 
     Returns
     -------
@@ -63,39 +69,51 @@ def tune(
     Raises
     ------
     DataError
-        If a label has too few rows, or a column is too large or too small to be scaled.
+        If there are too few rows, or a column is too large or too small to be scaled.
     KeyboardInterrupt
         If Ctrl-C arrives before any model is ready.
+    TypeError, ValueError
+        For bad settings.
     """
-    choice("penalty", penalty, PENALTIES)
-    settings = Settings(
-        method, integer("seed", seed), None if max_iter is None else integer("max_iter", max_iter), progress
-    )
-    data = prepare(dataset, settings.seed)
+    table = TaskTable.from_binary(dataset) if isinstance(dataset, BinaryTable) else dataset
+    chosen = {
+        "penalty": choice(f"penalty of {table.task} data", penalty, PENALTIES[table.task]),
+        "cv": integer("cv", cv, minimum=1),
+        "prior": prior if prior in ("auto", None) else real("prior", prior, positive=True),
+        "seed": integer("seed", seed, maximum=2**32 - 1),
+        "max_iter": None if max_iter is None else integer("max_iter", max_iter, minimum=1),
+    }
+    data = prepare(table, cv, seed)
     compiled = compilation.seconds
-    work, interrupted = _Work(data, settings), False
-    try:
-        work.do(penalty)
-    except KeyboardInterrupt:
-        if not work.models:
-            raise
-        interrupted = True
-    models = sorted(work.models, key=lambda model: ORDER.index(model.name))
-    chosen = {"penalty": penalty, "method": method, "seed": settings.seed, "max_iter": settings.max_iter}
-    notes = [note for model in models for note in model.notes]
-    notes += [empty_columns(dataset.columns), constant_columns(data.constant, dataset.feature_names)]
-    notes += [stage.remark for stage in work.stages]
+    work = _Work(data, Settings(chosen["prior"], seed, max_iter, progress))
+    interrupted = work.interrupted(penalty)
+    models = sorted(work.models, key=lambda model: model.rank)
     return TuneReport(
-        dataset,
+        table,
         data,
         chosen,
         tuple(models),
         tuple(work.stages),
-        tuple(note for note in notes if note),
+        _notes(table, work, models, interrupted),
         interrupted,
         verdict(models, interrupted),
         compilation.seconds - compiled,
     )
+
+
+def _notes(table: TaskTable, work: _Work, models: Sequence[FittedModel], interrupted: bool) -> tuple[str, ...]:
+    """Return what the reader of the table should know besides it."""
+    said = [note for model in models for note in model.notes]
+    said += [notes.interrupted(work.doing)] if interrupted else []
+    said += [
+        f"data: {table.taken}" if table.taken else "",
+        notes.empty_columns(table.columns),
+        notes.constant_columns(work.data.constant, table.feature_names),
+    ]
+    said += [*work.data.notes, *(stage.remark for stage in work.stages)]
+    free = work.settings.prior is None
+    said += [notes.without_prior(model.name) for model in models if free and model.rank == FINER]
+    return tuple(note for note in said if note)
 
 
 class _Work:
@@ -105,17 +123,25 @@ class _Work:
         self.data, self.settings = data, settings
         self.models: list[FittedModel] = []
         self.stages: list[Stage] = []
+        self.doing = ""
 
-    def do(self, penalty: str) -> None:
-        self.models.append(stages.untuned(self.data))
-        self._keep(stages.tune_shared(self.data, self.settings))
-        if penalty == "feature":
-            self._keep(stages.tune_features(self.data, self.settings, self.stages[-1]))
-        self.models.append(baseline.logistic_regression_cv(self.data))
+    def interrupted(self, penalty: str) -> bool:
+        """Do all of it, and tell whether Ctrl-C has ended it."""
+        try:
+            self._do(penalty)
+        except KeyboardInterrupt:
+            if not self.models:
+                raise
+            return True
+        return False
 
-    def _keep(self, stage: Stage) -> None:
-        self.stages.append(stage)
-        self.models.append(stage.model)
-        if stage.result.status is Status.INTERRUPTED:
-            # The solver has caught Ctrl-C to hand over its state; the person still wants to stop.
-            raise KeyboardInterrupt
+    def _do(self, penalty: str) -> None:
+        self.models.append(baseline.untuned(self.data))
+        searches = stages.Searches(self.data, self.settings)
+        for word in dict.fromkeys(("shared", penalty)):
+            self.doing = NAMES[word]
+            stage = searches.tuned(word)
+            self.stages.append(stage)
+            self.models.append(stage.model)
+        self.doing = "scikit-learn's search"
+        self.models.append(baseline.grid_search(self.data))

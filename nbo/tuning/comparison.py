@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 
 from nbo.tuning.models import FittedModel
 
-#: A difference of two losses up to this is rounding, relative to the larger one or to the loss of a coin's toss.
+#: A difference of two losses up to this is rounding, relative to the larger one or to that of a blind guess.
 _ROUNDING = 1e-9
 
 #: A difference of more paired standard errors than these is clear, unless the rows are few.
@@ -18,9 +18,6 @@ _CLEAR = 2.0
 
 #: The quantile of Student's t that takes the place of _CLEAR where it is larger, on fewer than about 60 rows.
 _CONFIDENT = 0.975
-
-#: What is compared one by one: each model with the simpler one before it.
-_PAIRS = (("per-feature", "shared"), ("shared", "LogisticRegressionCV"))
 
 
 @dataclass(frozen=True)
@@ -35,6 +32,8 @@ class Difference:
         Of the paired differences new - old of the losses of the test rows.
     rows : int
         The number of test rows.
+    blind : float
+        The loss of a guess without features; by default that of a coin's toss.
     """
 
     new: float
@@ -42,11 +41,12 @@ class Difference:
     mean: float
     standard_error: float
     rows: int
+    blind: float = float(np.log(2))
 
     @property
     def same(self) -> bool:
         """Whether only rounding tells the losses apart."""
-        return abs(self.new - self.old) <= _ROUNDING * max(abs(self.new), abs(self.old), np.log(2))
+        return abs(self.new - self.old) <= _ROUNDING * max(abs(self.new), abs(self.old), self.blind)
 
     @property
     def clear(self) -> bool:
@@ -69,7 +69,7 @@ def loss_text(value: float) -> str:
     str
         The number.
     """
-    return f"{value:#.4g}"
+    return f"{value:#.4g}".rstrip(".")
 
 
 def difference(new: FittedModel, old: FittedModel) -> Difference:
@@ -87,7 +87,7 @@ def difference(new: FittedModel, old: FittedModel) -> Difference:
     """
     rows = new.test_losses - old.test_losses
     error = float(rows.std(ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else np.inf
-    return Difference(new.test_loss, old.test_loss, float(rows.mean()), error, len(rows))
+    return Difference(new.test_loss, old.test_loss, float(rows.mean()), error, len(rows), old.blind_loss)
 
 
 def verdict(models: Sequence[FittedModel], interrupted: bool = False) -> str:
@@ -108,8 +108,8 @@ def verdict(models: Sequence[FittedModel], interrupted: bool = False) -> str:
     str
         A sentence a line.
     """
-    by_name = {model.name: model for model in models}
-    pairs = [(by_name[new], by_name[old]) for new, old in _PAIRS if new in by_name and old in by_name]
+    by_rank = {model.rank: model for model in models}  # an untuned model is compared with nothing
+    pairs = [(by_rank[new], by_rank[old]) for new, old in ((3, 2), (2, 1)) if new in by_rank and old in by_rank]
     return "\n".join(
         [
             *(["Interrupted; what follows compares what was ready."] if interrupted else []),
@@ -124,7 +124,7 @@ def _winner(models: Sequence[FittedModel]) -> str:
     against = {model.name: difference(model, best) for model in models}
     first = [name for name, found in against.items() if found.same]
     close = [name for name, found in against.items() if not found.same and not found.clear]
-    figures = f"test loss {loss_text(best.test_loss)}, accuracy {best.accuracy:.2%}"
+    figures = f"test loss {loss_text(best.test_loss)}, {best.score_name} {best.score_text}"
     if not close:
         return f"Best on the test rows: {_listed(first)} ({figures})."
     have = "has" if len(first) == 1 else "have"

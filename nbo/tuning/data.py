@@ -1,31 +1,35 @@
-"""Splits, scaling, and the constant column: from a data set to what the tuning stages work on."""
+"""Test rows, folds and scaling: from a data set to what the models are fitted to."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from nbo._scaling import Scaling
-from nbo.datasets import BinaryTable, DataError, Samples
+from nbo.datasets import DataError, Samples, TaskTable
 
-#: Fewest rows of a label, so that a 60/20/20 split gives every part at least one of them.
-MIN_ROWS_PER_LABEL = 5
+#: Fewest rows of a class, so that every part has some of each, and fewest rows without classes.
+MIN_ROWS_PER_LABEL, MIN_ROWS = 5, 10
 
-_SHARES = {"validation": 0.2, "test": 0.2}
+#: The share of rows that nothing but the comparison sees.
+TEST_SHARE = 0.2
+
+#: The share of the others that a single split holds out, a fifth of all rows.
+HELD_OUT_SHARE = 0.25
 
 
 class Part(NamedTuple):
-    """Scaled rows with a last column of ones, and their labels.
+    """Scaled rows, and what is to be predicted of them.
 
     Attributes
     ----------
-    A : ndarray or scipy.sparse.csr_matrix, shape (n, p + 1)
+    A : ndarray or scipy.sparse.csr_matrix, shape (n, p)
         The rows.
     b : ndarray, shape (n,)
-        Labels -1 and +1.
+        Numbers of classes, or targets.
     """
 
     A: Samples
@@ -34,36 +38,49 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TuningData:
-    """The parts of a data set, scaled by statistics of the training rows.
+    """The parts of a data set, scaled by statistics of the rows that are no test rows.
 
     Attributes
     ----------
-    train, validation, test : Part
-        The stratified 60/20/20 split.
-    development : Part
-        Training rows followed by validation rows, for refits.
+    task : str
+        As in :class:`nbo.datasets.TaskTable`.
+    development, test : Part
+        The rows that tune and fit, and those that only judge.
+    folds : tuple of pairs of ndarray
+        Training and held-out rows of every fold, numbers of development rows.
+    criterion : str
+        What the folds are, in words.
     center, scale : ndarray, shape (p,)
         A scaled column is (column - center) / scale; `center` is zero for sparse data.
     constant : ndarray, shape (p,)
-        Which columns have one and the same value in all training rows.
+        Which columns have one and the same value in all development rows.
+    notes : tuple of str
+        What is odd about the folds.
     """
 
-    train: Part
-    validation: Part
-    test: Part
+    task: str
     development: Part
+    test: Part
+    folds: tuple[tuple[np.ndarray, np.ndarray], ...]
+    criterion: str
     center: np.ndarray
     scale: np.ndarray
     constant: np.ndarray
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{rows:,} {name}" for name, rows in self.sizes().items())
-        return f"<TuningData: {sizes} rows of {self.n_features:,} features>"
+        return f"<TuningData: {sizes} rows of {self.n_features:,} features, {self.criterion}>"
 
     @property
     def n_features(self) -> int:
-        """Number of columns without the constant one."""
+        """Number of columns."""
         return len(self.scale)
+
+    @property
+    def n_train(self) -> float:
+        """Mean number of training rows of a fold, which relates a log penalty to scikit-learn's strengths."""
+        return float(np.mean([train.size for train, _ in self.folds]))
 
     def sizes(self) -> dict[str, int]:
         """Return the number of rows of each part.
@@ -71,38 +88,40 @@ class TuningData:
         Returns
         -------
         dict
-            ``train``, ``validation`` and ``test`` -> number of rows.
+            ``tuning`` and ``test`` -> number of rows.
         """
-        return {name: len(getattr(self, name).b) for name in ("train", "validation", "test")}
+        return {"tuning": len(self.development.b), "test": len(self.test.b)}
 
-    def original_units(self, coefficients: np.ndarray, intercept: float) -> tuple[np.ndarray, float]:
-        """Return the coefficients and the intercept that act on unscaled rows.
+    def original_units(self, coefficients: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coefficients and the intercepts that act on unscaled rows.
 
         Parameters
         ----------
-        coefficients : ndarray, shape (p,)
+        coefficients : ndarray, shape (p,) or (c, p)
             Coefficients on scaled columns.
-        intercept : float
-            The intercept that goes with them.
+        intercept : ndarray, shape () or (c,)
+            The intercepts that go with them.
 
         Returns
         -------
-        ndarray, shape (p,)
+        ndarray, shape (p,) or (c, p)
             Coefficients on the columns of the data set.
-        float
-            The intercept that goes with them.
+        ndarray, shape () or (c,)
+            The intercepts that go with them.
         """
         original = coefficients / self.scale
-        return original, float(intercept - self.center @ original)
+        return original, np.asarray(intercept - original @ self.center)
 
 
-def prepare(dataset: BinaryTable, seed: int) -> TuningData:
-    """Split a data set 60/20/20, stratified by label, and scale it.
+def prepare(dataset: TaskTable, cv: int, seed: int) -> TuningData:
+    """Set test rows aside, divide the others into folds, and scale all.
 
     Parameters
     ----------
-    dataset : BinaryTable
+    dataset : TaskTable
         The data.
+    cv : int
+        Number of folds; 1 for a single split that holds out a quarter.
     seed : int
         Seed of the shuffles.
 
@@ -110,85 +129,76 @@ def prepare(dataset: BinaryTable, seed: int) -> TuningData:
     -------
     TuningData
         Dense columns are standardised and sparse ones divided by their largest magnitude, with statistics of
-        the training rows alone; constant columns become harmless.
+        the development rows alone; constant columns become harmless.
 
     Raises
     ------
     DataError
-        If a label has fewer than five rows, or a column is too large or too small to be scaled.
+        If there are too few rows, or a column is too large or too small to be scaled.
+    ValueError
+        If there are more folds than rows.
     """
-    rows = split_rows(dataset.b, dataset.label_names, seed)
-    scaling = Scaling.fitted(dataset.A[rows["train"]], dataset.feature_names)
-    scaled = {name: scaling.scaled(dataset.A[chosen], dataset.feature_names, chosen) for name, chosen in rows.items()}
-    parts = {name: Part(with_ones(scaled[name]), dataset.b[chosen]) for name, chosen in rows.items()}
-    return TuningData(
-        **parts,
-        development=_stacked(parts["train"], parts["validation"]),
-        center=scaling.center * scaling.units,
-        scale=scaling.scale,
-        constant=scaling.constant,
-    )
+    development, test = split_rows(dataset, seed)
+    names = dataset.feature_names
+    scaling = Scaling.fitted(dataset.A[development], names)
+    tuning, held = (Part(scaling.scaled(dataset.A[rows], names, rows), dataset.b[rows]) for rows in (development, test))
+    folds, criterion, notes = _divided(tuning, dataset.task, cv, seed)
+    center = scaling.center * scaling.units
+    return TuningData(dataset.task, tuning, held, folds, criterion, center, scaling.scale, scaling.constant, notes)
 
 
-def split_rows(b: np.ndarray, label_names: tuple[str, str], seed: int) -> dict[str, np.ndarray]:
-    """Split row numbers 60/20/20, stratified by label.
+def _divided(
+    rows: Part, task: str, cv: int, seed: int
+) -> tuple[tuple[tuple[np.ndarray, np.ndarray], ...], str, tuple[str, ...]]:
+    """Return the folds as the estimators make them, what they are called, and what is odd about them."""
+    from nbo.sklearn._criterion import criterion
+    from nbo.sklearn._rows import GivenRows
+
+    n = len(rows.b)
+    given = GivenRows(rows.A, rows.b, None, np.arange(n), n)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = criterion(HELD_OUT_SHARE if cv == 1 else cv, given, None if task == "regression" else rows.b, seed)
+    notes = tuple(f"data: {str(warned.message).removeprefix('cv: ')}" for warned in caught)
+    return tuple(found.pairs), found.text, notes
+
+
+def split_rows(dataset: TaskTable, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Divide row numbers into 80 % and 20 %, stratified by class.
 
     Parameters
     ----------
-    b : ndarray, shape (n,)
-        Labels -1 and +1.
-    label_names : tuple of str
-        What the labels stand for, for messages.
+    dataset : TaskTable
+        The data.
     seed : int
-        Seed of the shuffles.
+        Seed of the shuffle.
 
     Returns
     -------
-    dict
-        ``train``, ``validation`` and ``test`` -> sorted row numbers.
+    development : ndarray
+        Sorted numbers of the 80 %.
+    test : ndarray
+        Those of the others.
 
     Raises
     ------
     DataError
-        If a label has fewer than five rows.
+        If a class has fewer than five rows, or there are fewer than ten rows without classes.
     """
     from sklearn.model_selection import train_test_split
 
-    for label, name in zip((-1, 1), label_names, strict=True):
-        found = int(np.sum(b == label))
+    n = len(dataset.b)
+    if dataset.task == "regression" and n < MIN_ROWS:
+        raise DataError(f"too few rows: found {n}; expected at least {MIN_ROWS}")
+    for code, name in enumerate(dataset.label_names):
+        found = int(np.sum(dataset.b == code))
         if found < MIN_ROWS_PER_LABEL:
             raise DataError(
                 f"too few rows: label {name!r} has {found}; expected at least {MIN_ROWS_PER_LABEL} "
                 "of each label for training, validation and test"
             )
-    n_rows, rest, parts = len(b), np.arange(len(b)), {}
-    for name, share in _SHARES.items():
-        rest, chosen = train_test_split(rest, test_size=round(share * n_rows), stratify=b[rest], random_state=seed)
-        parts[name] = np.sort(chosen)
-    parts["train"] = np.sort(rest)
-    return parts
-
-
-def with_ones(A: Samples) -> Samples:
-    """Append the constant column whose coefficient is the intercept.
-
-    Parameters
-    ----------
-    A : ndarray or sparse matrix, shape (n, p)
-        Rows.
-
-    Returns
-    -------
-    ndarray or scipy.sparse.csr_matrix, shape (n, p + 1)
-        The same rows with a last entry of one.
-    """
-    ones = np.ones((A.shape[0], 1))
-    if sp.issparse(A):
-        return sp.hstack([A, sp.csr_matrix(ones)], format="csr")
-    return np.hstack([A, ones])
-
-
-def _stacked(first: Part, second: Part) -> Part:
-    stack = sp.vstack if sp.issparse(first.A) else np.vstack
-    A: Samples = stack([first.A, second.A])
-    return Part(A.tocsr() if sp.issparse(A) else A, np.concatenate([first.b, second.b]))
+    classes = None if dataset.task == "regression" else dataset.b
+    development, test = train_test_split(
+        np.arange(n), test_size=round(TEST_SHARE * n), stratify=classes, random_state=seed
+    )
+    return np.sort(development), np.sort(test)

@@ -9,12 +9,13 @@ import numpy as np
 from nbo.datasets import shown
 from nbo.history import Status
 from nbo.result import BilevelResult
+from nbo.tuning.data import TuningData
 
 #: A factor between two penalties that is no difference.
 _SAME_FACTOR = 1.01
 
 
-def unfinished(name: str, result: BilevelResult, tol: float) -> str:
+def unfinished(name: str, result: BilevelResult) -> str:
     """Say how a stage ended that has not converged.
 
     Parameters
@@ -23,40 +24,46 @@ def unfinished(name: str, result: BilevelResult, tol: float) -> str:
         The stage.
     result : BilevelResult
         Its outcome.
-    tol : float
-        The tolerance that it did not meet.
 
     Returns
     -------
     str
         One sentence; norms that were never computed are left out.
     """
-    if result.status is Status.ITERATION_LIMIT and result.nit == 0:
-        return f"{name}: not tuned, since --max-iter 0 allows no iteration"
     done = f"{result.nit} iteration{'s' * (result.nit != 1)}"
     how = {
         Status.ITERATION_LIMIT: f"stopped at the limit of {done} (--max-iter) before it converged",
-        Status.INTERRUPTED: f"interrupted after {done}",
         Status.DIVERGED: f"diverged after {done}; the iterate with the lowest upper-level value was taken",
     }.get(result.status, f"ended after {done} without convergence (status {result.status})")
-    norms = {
-        "hypergradient norm": result.hypergrad_norm,
-        "lower-level gradient norm": result.lower_grad_norm,
-        "adjoint residual norm": result.adjoint_residual,
-    }
-    known = [f"{what} {size:.2g}" for what, size in norms.items() if np.isfinite(size)]
-    return f"{name}: {how}" + (f": {', '.join(known)}; the tolerance is {tol:g}" if known else "")
+    left = f": the slope that is left is {result.hypergrad_norm:.2g}" if np.isfinite(result.hypergrad_norm) else ""
+    return f"{name}: {how}{left}"
 
 
-def at_end_of_range(log_penalty: float, lower: float, upper: float, n_train: int) -> str:
+def interrupted(name: str) -> str:
+    """Say which search is missing.
+
+    Parameters
+    ----------
+    name : str
+        What Ctrl-C ended.
+
+    Returns
+    -------
+    str
+        One sentence.
+    """
+    return f"{name}: interrupted before its end, and left out"
+
+
+def at_end_of_range(log_penalty: float, lower: float, upper: float, data: TuningData) -> str:
     """Say that a shared penalty ended at an end of its range.
 
     Parameters
     ----------
     log_penalty, lower, upper : float
         The tuned log penalty and its bounds.
-    n_train : int
-        Number of training rows, which makes it a C.
+    data : TuningData
+        Its number of training rows makes the penalty a C or an alpha.
 
     Returns
     -------
@@ -67,19 +74,67 @@ def at_end_of_range(log_penalty: float, lower: float, upper: float, n_train: int
     if lower + margin < log_penalty < upper - margin:
         return ""
     end, trend = ("weakest", "weaker") if log_penalty <= lower + margin else ("strongest", "stronger")
-    c = np.exp(-log_penalty) / n_train
+    alpha = np.exp(log_penalty) * data.n_train
+    strength = f"alpha = {alpha:.2g}" if data.task == "regression" else f"C = {1 / alpha:.2g}"
     return (
-        f"shared: the penalty ended at the {end} one allowed (C = {c:.2g}); the validation rows ask for one that "
+        f"shared: the penalty ended at the {end} one allowed ({strength}); the held-out rows ask for one that "
         f"is {trend} still, or hardly tell"
     )
 
 
-def unmoved(log_penalties: np.ndarray, shared: float) -> str:
-    """Say that per-feature penalties stayed at the shared one.
+def without_prior(name: str) -> str:
+    """Say what finer penalties without a prior are worth.
 
     Parameters
     ----------
-    log_penalties : ndarray, shape (p,)
+    name : str
+        The search.
+
+    Returns
+    -------
+    str
+        One sentence.
+    """
+    return (
+        f"{name}: without a prior so many penalties fit the rows that were held out and not what is behind them; trust "
+        "the test loss alone"
+    )
+
+
+def at_weakest(name: str, log_penalties: np.ndarray, lower: float) -> str:
+    """Say that finer penalties ended at the weak end of their range.
+
+    Parameters
+    ----------
+    name : str
+        The search.
+    log_penalties : ndarray, shape (G,)
+        The tuned ones.
+    lower : float
+        Their lower bound.
+
+    Returns
+    -------
+    str
+        One sentence, or nothing if none did.
+    """
+    found = int(np.sum(log_penalties <= lower + np.log(_SAME_FACTOR)))
+    if not found:
+        return ""
+    return (
+        f"{name}: {found:,} of {len(log_penalties):,} penalties ended at the weakest one allowed; the held-out rows "
+        "ask for none there"
+    )
+
+
+def unmoved(name: str, log_penalties: np.ndarray, shared: float) -> str:
+    """Say that finer penalties stayed at the shared one.
+
+    Parameters
+    ----------
+    name : str
+        The search.
+    log_penalties : ndarray, shape (G,)
         The tuned ones.
     shared : float
         The shared one.
@@ -92,7 +147,7 @@ def unmoved(log_penalties: np.ndarray, shared: float) -> str:
     if np.abs(log_penalties - shared).max() > np.log(_SAME_FACTOR):
         return ""
     return (
-        f"per-feature: no penalty moved by more than {_SAME_FACTOR - 1:.0%} from the shared one, so that this is "
+        f"{name}: no penalty moved by more than {_SAME_FACTOR - 1:.0%} from the shared one, so that this is "
         "the shared model again"
     )
 
@@ -119,7 +174,7 @@ def constant_columns(constant: np.ndarray, feature_names: Sequence[str], most: i
         return ""
     names = ", ".join(shown(name, 40) for name in found[:most]) + (", ..." if len(found) > most else "")
     vary = "does not vary" if len(found) == 1 else "do not vary"
-    return f"data: {len(found):,} of {len(constant):,} features {vary} in the training rows: {names}"
+    return f"data: {len(found):,} of {len(constant):,} features {vary} in the rows that tune: {names}"
 
 
 def empty_columns(columns: np.ndarray | None) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from nbo._result_folder import PAGE, ResultFolder, write_page, write_result
 from nbo.tuning.models import FittedModel
 from nbo.tuning.report import TuneReport
-from nbo.tuning.stages import Stage
+from nbo.tuning.stages import Stage, strengths
 
 _COMMAND = "nbo tune"
 
@@ -82,7 +82,7 @@ def write_files(report: TuneReport, folder: Path) -> list[str]:
     """
     write_result(folder, _COMMAND, summary(report))
     if not report.stages:
-        return ["left out: model.npz, history.csv, the pictures and report.html, since no stage was finished"]
+        return ["left out: model.npz, history.csv, the pictures and report.html, since no search was finished"]
     np.savez_compressed(folder / "model.npz", **model_arrays(report))
     _write_history(report, folder / "history.csv")
     omitted = _write_pictures(report, folder)
@@ -135,8 +135,10 @@ def summary(report: TuneReport) -> dict[str, Any]:
             "description": data.description,
             "rows": data.A.shape[0],
             "features": data.A.shape[1],
+            "task": data.task,
+            "labels": data.label_names or None,
             "split": report.data.sizes(),
-            "labels": {"-1": data.label_names[0], "+1": data.label_names[1]},
+            "held_out": report.data.criterion,
         },
         "models": [_model_summary(model) for model in report.models],
         "stages": [_stage_summary(stage) for stage in report.stages],
@@ -150,7 +152,7 @@ def _model_summary(model: FittedModel) -> dict[str, Any]:
         "name": model.name,
         "validation_loss": model.validation_loss,
         "test_loss": model.test_loss,
-        "test_accuracy": model.accuracy,
+        f"test_{model.score_name.lower()}": model.score,
         "seconds": model.seconds,
         "log_penalties": {"smallest": model.log_penalties.min(), "largest": model.log_penalties.max()},
         "counts": None if model.counts is None else model.counts.as_dict(),
@@ -158,7 +160,7 @@ def _model_summary(model: FittedModel) -> dict[str, Any]:
 
 
 def _stage_summary(stage: Stage) -> dict[str, Any]:
-    """The stage alone; its three kinds of counts and those of the stages before it make up its model's."""
+    """The search alone; its two kinds of counts and those of the one before it make up its model's."""
     result = stage.result
     return {
         "name": stage.name,
@@ -166,13 +168,13 @@ def _stage_summary(stage: Stage) -> dict[str, Any]:
         "status": str(result.status),
         "iterations": result.nit,
         "value": result.fun,
+        "held_out_loss": stage.model.validation_loss,
         "hypergradient_norm": result.hypergrad_norm,
-        "lower_gradient_norm": result.lower_grad_norm,
-        "adjoint_residual_norm": result.adjoint_residual,
+        "hypergradient_error": result.hypergrad_error,
+        "hypergradient_error_kind": result.hypergrad_error_kind,
         "solver_seconds": result.seconds,
         "solver_counts": result.counts.as_dict(),
         "evaluation_counts": result.evaluation_counts.as_dict(),
-        "fit_counts": stage.fit_counts.as_dict(),
     }
 
 
@@ -182,29 +184,32 @@ def model_arrays(report: TuneReport) -> dict[str, Any]:
     Parameters
     ----------
     report : TuneReport
-        A report with at least one finished stage.
+        A report with at least one finished search.
 
     Returns
     -------
     dict
-        The model of the last stage; a key that :class:`FittedModel` has as an attribute is the same here.
-        ``a @ coefficients + intercept`` is the score of an unscaled row a, and a positive one means the second
-        of ``label_names``. ``scaled_coefficients`` and ``scaled_intercept`` act on ``(a - center) / scale``.
+        The model of the last search; a key that :class:`FittedModel` has as an attribute is the same here.
+        ``a @ coefficients.T + intercept`` is what an unscaled row a gives: of two classes the score of the second of
+        ``label_names``, of more the scores of all, else the prediction. ``scaled_coefficients`` and
+        ``scaled_intercept`` act on ``(a - center) / scale``.
     """
     model, data = report.stages[-1].model, report.data
+    strength, values = strengths(report.stages[-1])
     return {
         "name": np.array(model.name),
+        "task": np.array(data.task),
         "coefficients": model.coefficients,
-        "intercept": np.array(model.intercept),
+        "intercept": model.intercept,
         "scaled_coefficients": model.scaled_coefficients,
-        "scaled_intercept": np.array(model.scaled_intercept),
+        "scaled_intercept": model.scaled_intercept,
         "center": data.center,
         "scale": data.scale,
         "log_penalties": model.log_penalties,
-        "C": np.exp(-model.log_penalties) / len(data.train.b),
+        strength: values,
         "columns": np.arange(data.n_features) if report.dataset.columns is None else report.dataset.columns,
         "feature_names": np.array(report.dataset.feature_names),
-        "label_names": np.array(report.dataset.label_names),
+        "label_names": np.array(report.dataset.label_names, dtype=str),
     }
 
 

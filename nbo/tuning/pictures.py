@@ -1,12 +1,14 @@
-"""The pictures of a report: how the stages converged, and which penalties they chose."""
+"""The pictures of a report: how the searches converged, and which penalties they chose."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nbo import plotting
+from nbo.sklearn._names import PenaltyNames
 from nbo.tuning.report import TuneReport
 from nbo.tuning.stages import Stage
 
@@ -20,18 +22,25 @@ _QUANTITIES = ("value", "hypergrad_norm")
 #: Characters of a data set's name in a title.
 _TITLE = 40
 
+#: What stands on the axes, for people who do not know the method.
+_AXES = {"value": "loss on held-out rows", "hypergrad_norm": "slope that is left (zero at the best)"}
+_STEPS = "steps of the search"
+
+#: What a penalty belongs to.
+_OF = {"shared": "all features", "per-feature": "each feature", "per-class": "each class"}
+
 
 class NothingToDraw(ValueError):  # noqa: N818 - no mistake of anybody
     """A picture that would be empty; the message says why."""
 
 
 def convergence_figure(report: TuneReport) -> Figure:
-    """Draw value and hypergradient norm of every stage that did an iteration, one column each.
+    """Draw value and hypergradient norm of every search that did an iteration, one column each.
 
     Parameters
     ----------
     report : TuneReport
-        A report with at least one stage.
+        A report with at least one search.
 
     Returns
     -------
@@ -41,7 +50,7 @@ def convergence_figure(report: TuneReport) -> Figure:
     Raises
     ------
     NothingToDraw
-        If no stage did an iteration.
+        If no search did an iteration.
     """
     stages = _iterated(report)
     figure = plotting.off_screen_figure(4.6 * len(stages) + 0.6, 6.0)
@@ -49,12 +58,19 @@ def convergence_figure(report: TuneReport) -> Figure:
     for column, stage in enumerate(stages):
         for ax, quantity in zip(axes[:, column], _QUANTITIES, strict=True):
             plotting.convergence(stage.result.history, ax, quantity=quantity)
-        prior = " (value with the prior)" if stage.name == "per-feature" else ""
-        axes[0, column].set_title(f"{stage.name} stage{prior}", fontsize="medium")
+            ax.set(xlabel=_STEPS, ylabel=_AXES[quantity])
+        axes[0, column].set_title(_title(stage, report.settings["prior"]), fontsize="medium")
         axes[0, column].set_xlabel("")
         axes[1, column].set_title(_not_drawn(stage.result.history), fontsize="small", color="0.35")
     figure.suptitle(plotting.drawable(report.dataset.name, _TITLE))
     return figure
+
+
+def _title(stage: Stage, prior: object) -> str:
+    if stage.name == "shared":
+        return "one penalty for all features"
+    with_prior = "" if prior is None else "\n(plus the prior that keeps them together)"
+    return f"a penalty for {_OF.get(stage.name, 'each coefficient')}{with_prior}"
 
 
 def _iterated(report: TuneReport) -> list[Stage]:
@@ -82,12 +98,12 @@ def _some(numbers: np.ndarray, most: int = 3) -> str:
 
 
 def penalties_figure(report: TuneReport) -> Figure:
-    """Draw the penalties of the last stage that did an iteration beside the one it started from.
+    """Draw the penalties of the last search that did an iteration beside the one it started from.
 
     Parameters
     ----------
     report : TuneReport
-        A report with at least one stage.
+        A report with at least one search.
 
     Returns
     -------
@@ -97,15 +113,39 @@ def penalties_figure(report: TuneReport) -> Figure:
     Raises
     ------
     NothingToDraw
-        If no stage did an iteration.
+        If no search did an iteration.
     """
     last = _iterated(report)[-1]
-    one = last.name == "shared"
-    names = ("all features",) if one else report.dataset.feature_names
-    before = next(model for model in report.models if model.name == ("untuned" if one else "shared"))
+    names = names_of_penalties(last, report)
+    before = next(model for model in report.models if model.name == ("untuned" if last.name == "shared" else "shared"))
     figure = plotting.off_screen_figure(7.2, 2.0 + 0.22 * min(len(names), plotting.MAX_ROWS))
     center = float(before.log_penalties[0])
-    plotting.penalties(last.model.log_penalties, names, center, figure.subplots(), center_name=f"{before.name} penalty")
+    ax = figure.subplots()
+    plotting.penalties(last.model.log_penalties, names, center, ax, center_name=f"{before.name} penalty")
+    ax.set_xlabel(ax.get_xlabel().replace("   (", "\n("))  # long names leave little room
     title = plotting.drawable(report.dataset.name, _TITLE)
-    figure.suptitle(f"{title}: {'the shared penalty' if one else 'per-feature penalties'}")
+    figure.suptitle(f"{title}: the penalty of {_OF.get(last.name, 'each coefficient')}")
     return figure
+
+
+def names_of_penalties(stage: Stage, report: TuneReport) -> Sequence[str]:
+    """Return what the penalties of a search belong to.
+
+    Parameters
+    ----------
+    stage : Stage
+        The search.
+    report : TuneReport
+        Whose data set has the names.
+
+    Returns
+    -------
+    sequence of str
+        One a penalty.
+    """
+    if stage.name == "shared":
+        return ("all features",)
+    kind = {"per-feature": "feature", "per-class": "outputs"}.get(stage.name, "entry")
+    table = report.dataset
+    size = stage.model.log_penalties.size
+    return PenaltyNames(kind, size, table.feature_names, len(table.feature_names), table.label_names)

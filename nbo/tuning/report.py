@@ -5,14 +5,11 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-from nbo.datasets import BinaryTable
+from nbo.datasets import TaskTable
 from nbo.tuning.comparison import loss_text
 from nbo.tuning.data import TuningData
-from nbo.tuning.models import FittedModel
+from nbo.tuning.models import FINER, FittedModel
 from nbo.tuning.stages import Stage
-
-#: Order of the rows, the simplest model first.
-ORDER = ("untuned", "LogisticRegressionCV", "shared", "per-feature")
 
 #: Longer lines of prose are hard to read, however wide a terminal is.
 WIDTH = 100
@@ -26,18 +23,18 @@ class TuneReport:
 
     Attributes
     ----------
-    dataset : BinaryTable
+    dataset : TaskTable
         What was tuned on.
     data : TuningData
-        Its split and scaling.
+        Its parts and scaling.
     settings : dict
-        ``penalty``, ``method``, ``seed`` and ``max_iter`` as given.
+        ``penalty``, ``cv``, ``prior``, ``seed`` and ``max_iter`` as given.
     models : tuple of FittedModel
-        One row of the table each.
+        One row of the table each, the simplest first.
     stages : tuple of Stage
-        The finished tuning stages, in order.
+        The finished searches, in order.
     notes : tuple of str
-        What the reader of the table should know, such as a stage that stopped early.
+        What the reader of the table should know, such as a search that stopped early.
     interrupted : bool
         Whether Ctrl-C cut the work short.
     verdict : str
@@ -46,7 +43,7 @@ class TuneReport:
         Time for compilation, which `seconds` of the models leave out.
     """
 
-    dataset: BinaryTable
+    dataset: TaskTable
     data: TuningData
     settings: dict[str, object]
     models: tuple[FittedModel, ...]
@@ -69,7 +66,7 @@ class TuneReport:
         str
             Lines of text.
         """
-        header = ["model", "validation loss", "test loss", "accuracy", "seconds", *_COUNTED]
+        header = ["model", "validation loss", "test loss", self.models[0].score_name, "seconds", *_COUNTED]
         lines = aligned([header, *(_row(model) for model in self.models)])
         lines.insert(1, "-" * len(lines[0]))
         prose = [*_legend(self), *(f"note: {note}" for note in self.notes)]
@@ -142,23 +139,25 @@ def _row(model: FittedModel) -> list[str]:
         model.name,
         loss_text(model.validation_loss),
         loss_text(model.test_loss),
-        f"{model.accuracy:.2%}",
+        model.score_text,
         f"{model.seconds:.2f}",
         *counted,
     ]
 
 
 def _legend(report: TuneReport) -> list[str]:
-    sizes = report.data.sizes()
+    sizes, data = report.data.sizes(), report.data
     counted = ", ".join(f"{short} = {kind}" for short, kind in _COUNTED.items())
-    stages = any(model.name == "per-feature" for model in report.models)
+    finer = [model.name for model in report.models if model.rank == FINER]
+    kind = "squared error" if data.task == "regression" else "log-loss"
     lines = [
-        f"{sizes['train']:,} training, {sizes['validation']:,} validation and {sizes['test']:,} test rows; "
-        "test loss and accuracy after a refit on training + validation rows",
-        f"oracle calls: {counted}; compilation took another {report.compile_seconds:.2f} seconds",
-        "seconds and calls include the evaluations for the history, the final fit and the refit"
-        + (", and those of per-feature the shared stage it starts from" if stages else ""),
+        f"{data.task} data: {sizes['tuning']:,} rows to tune and fit on, {sizes['test']:,} test rows",
+        f"validation loss is the mean {kind} of held-out rows, of {data.criterion}; test loss and "
+        f"{report.models[0].score_name} are those of a fit to all {sizes['tuning']:,}",
+        f"oracle calls of the search: {counted}; compilation took another {report.compile_seconds:.2f} seconds",
+        "seconds include the evaluations for the history and the final fit"
+        + (f"; seconds and calls of {finer[0]} include the shared search that it starts from" if finer else ""),
     ]
-    if stages:
-        lines.append("no loss in this table includes the prior; the values of the per-feature stage elsewhere do")
+    if finer and report.settings["prior"] is not None:
+        lines.append(f"no loss in this table includes the prior; the values of the {finer[0]} search elsewhere do")
     return lines

@@ -1,62 +1,52 @@
-"""The tuning stages: a start without tuning, one shared penalty, one penalty per feature.
-
-The problem of every stage has the log penalty of the intercept as the last entry of x. Its bounds hold it at
-the lower end of the box, where it is a penalty in name only.
-"""
+"""The searches: one shared penalty, and finer ones from there, by the estimators of `nbo.sklearn`."""
 
 from __future__ import annotations
 
-import dataclasses
-import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import nbo
-from nbo._clock import compilation
-from nbo.lower_level import LowerSolution, solve_lower_level
-from nbo.oracles import OracleCounts
-from nbo.problems import BinaryLogistic
+from nbo._clock import Timer
 from nbo.result import BilevelResult
 from nbo.tuning import notes
 from nbo.tuning.data import TuningData
-from nbo.tuning.models import FittedModel, measured, row_losses
+from nbo.tuning.models import FittedModel, measured
+
+if TYPE_CHECKING:
+    from nbo.sklearn import StageReport
 
 #: Called as ``progress(stage, iteration, value)`` after every evaluated iteration.
 Progress = Callable[[str, int, float], None]
 
-#: The box of x is C in [e^-12 / n, e^9.2 = 1e4] in scikit-learn's units.
-_LOWER, UPPER = -9.2, 12.0
-
-#: The gradient in a log penalty vanishes with the penalty: per-feature tuning starts no lower than this.
-_FEATURE_START = -14.0
-
-#: Width in x of the prior around the shared penalty; without it, the validation rows are overfitted.
-PRIOR_SCALE = 1.0
-
-#: On the three norms of a stage.
-TOLERANCE = 1e-5
+#: What a search is called by its penalty.
+NAMES = {
+    "shared": "shared",
+    "feature": "per-feature",
+    "class": "per-class",
+    "class-feature": "per-class-and-feature",
+}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user may choose about the solver.
+    """What a user may choose about the searches.
 
     Attributes
     ----------
-    method : str or solver
-        As in :func:`nbo.minimize`.
+    prior : "auto", float or None
+        The ``penalty_prior`` of the estimators.
     seed : int
-        Of stochastic methods.
+        Of what is random in them.
     max_iter : int or None
-        Iteration limit of each stage.
+        Iteration limit of each search; None for the one of the estimators.
     progress : callable or None
         Called as ``progress(stage, iteration, value)``.
     """
 
-    method: Any = "auto"
+    prior: Any = "auto"
     seed: int = 0
     max_iter: int | None = None
     progress: Progress | None = None
@@ -64,29 +54,29 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A finished stage.
+    """A finished search.
 
     Attributes
     ----------
     name : str
-        ``shared`` or ``per-feature``.
-    x, y : ndarray
-        The tuned log penalties, the intercept's last, and the accurate fit on the training rows.
+        ``shared``, or ``per-feature`` and other finer ones.
+    estimator : estimator
+        The fitted :class:`nbo.sklearn.BilevelLogisticRegression` or :class:`nbo.sklearn.BilevelRidge`; it acts on
+        scaled columns.
     result : BilevelResult
         What the solver returned.
-    fit_counts : OracleCounts
-        Oracle calls of that fit and of the model's refit; `result` has the others.
+    report : nbo.sklearn.StageReport
+        How it went.
     model : FittedModel
-        The model refitted with these penalties.
+        The model with the penalties that were found.
     remark : str
         What is odd about the penalties, or nothing.
     """
 
     name: str
-    x: np.ndarray
-    y: np.ndarray
+    estimator: Any
     result: BilevelResult
-    fit_counts: OracleCounts
+    report: StageReport
     model: FittedModel
     remark: str = ""
 
@@ -94,189 +84,120 @@ class Stage:
         return f"<Stage {self.name}: {self.result.status} after {self.result.nit} iterations>"
 
 
-def untuned(data: TuningData) -> FittedModel:
-    """Fit with scikit-learn's default C = 1, that is e^x = 1 / n_train.
+class Searches:
+    """The searches on one data set, each from the end of the first.
 
     Parameters
     ----------
     data : TuningData
-        The split.
-
-    Returns
-    -------
-    FittedModel
-        The model that tuning starts from.
-    """
-    x, groups = _untuned_x(data), _shared_groups(data)
-    problem = _problem(data, groups)  # outside the timer: the first problem imports the compiler
-    timer = _Timer()
-    fit = solve_lower_level(problem, x)
-    refit = _refit(data, groups, x, fit.y)
-    return _model("untuned", data, x, fit, refit, timer.seconds(), fit.counts + refit.counts)
-
-
-def tune_shared(data: TuningData, settings: Settings) -> Stage:
-    """Tune one penalty for all features.
-
-    Parameters
-    ----------
-    data : TuningData
-        The split.
+        The rows.
     settings : Settings
-        Method, seed, limit and progress.
-
-    Returns
-    -------
-    Stage
-        The stage ``shared``, whose x has two entries.
+        What was chosen.
     """
-    groups = _shared_groups(data)
-    stage = _run("shared", data, settings, _problem(data, groups), groups, x0=_untuned_x(data))
-    lower, upper = _bounds(data, 2)
-    remark = notes.at_end_of_range(stage.x[0], lower[0], upper[0], len(data.train.b))
-    return dataclasses.replace(stage, remark=remark)
+
+    def __init__(self, data: TuningData, settings: Settings) -> None:
+        from nbo.sklearn._running import Follower
+
+        self.data, self.settings = data, settings
+        self._follower = Follower()
+        self._before: FittedModel | None = None
+
+    def tuned(self, penalty: str) -> Stage:
+        """Fit an estimator.
+
+        Parameters
+        ----------
+        penalty : str
+            ``"shared"``, which comes first, or a finer one.
+
+        Returns
+        -------
+        Stage
+            The finished search.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If Ctrl-C arrives before its end.
+        """
+        name, timer = NAMES[penalty], Timer()
+        estimator, inexact = self._fitted(penalty, name)
+        seconds, result, report = timer.seconds(), estimator.result_, estimator.report_.stages[-1]
+        counts = report.counts
+        if self._before is not None and self._before.counts is not None:
+            seconds, counts = seconds + self._before.seconds, counts + self._before.counts
+        unfinished = [] if result.success else [notes.unfinished(name, result)]
+        model = measured(
+            name,
+            self.data,
+            estimator,
+            log_penalties=estimator.log_penalty_,
+            validation_loss=_held_out_loss(estimator.report_),
+            seconds=seconds,
+            counts=counts,
+            notes=[*unfinished, *inexact],
+        )
+        remark = self._remark(name, model, bool(result.success), estimator._units.log_penalty)
+        if penalty == "shared":
+            self._before = model
+        return Stage(name, estimator, result, report, model, remark)
+
+    def _fitted(self, penalty: str, name: str) -> tuple[Any, list[str]]:
+        """Return the fitted estimator, and notes on fits that were not exact."""
+        from nbo.sklearn import BilevelLogisticRegression, BilevelRidge
+
+        kind: Any = BilevelRidge if self.data.task == "regression" else BilevelLogisticRegression
+        limit = {} if self.settings.max_iter is None else {"max_iter": self.settings.max_iter}
+        estimator = kind(
+            penalty,
+            cv=self.data.folds,
+            penalty_prior=self.settings.prior,
+            random_state=self.settings.seed,
+            **limit,
+        )
+        told = self.settings.progress
+        self._follower.progress = None if told is None else lambda _, nit, value: told(name, nit, value)
+        estimator._follower = self._follower
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            estimator.fit(*self.data.development)
+        del estimator._follower
+        # the other warnings of the estimators are notes here, in the words of the command
+        return estimator, [f"{name}: {w.message}" for w in caught if str(w.message).startswith("the final fit")]
+
+    def _remark(self, name: str, model: FittedModel, success: bool, unit: float) -> str:
+        """Say what is odd about penalties; `unit` makes those of the fitted problem the ones of the model."""
+        shared = self._follower.shared
+        assert shared is not None  # every fit leaves it
+        x = model.log_penalties
+        if name == "shared":
+            return notes.at_end_of_range(x[0], shared.lower + unit, shared.upper + unit, self.data)
+        if not success:  # there is a note already
+            return ""
+        moved_from = float(shared.result.x[0]) + unit
+        return notes.unmoved(name, x, moved_from) or notes.at_weakest(name, x, shared.lower + unit)
 
 
-def tune_features(data: TuningData, settings: Settings, shared: Stage) -> Stage:
-    """Tune one penalty per feature, from the shared one and under a prior around it.
+def _held_out_loss(report: Any) -> float:
+    loss = report.shared_loss if report.finer_loss is None else report.finer_loss
+    return float(2 * loss if report.loss_name == "half squared error" else loss)
+
+
+def strengths(stage: Stage) -> tuple[str, np.ndarray]:
+    """Return what scikit-learn calls the strengths of the penalties, and their values.
 
     Parameters
     ----------
-    data : TuningData
-        The split.
-    settings : Settings
-        Method, seed, limit and progress.
-    shared : Stage
-        The finished shared stage.
+    stage : Stage
+        A finished search.
 
     Returns
     -------
-    Stage
-        The stage ``per-feature``, whose x has p + 1 entries.
+    name : str
+        ``"C"`` or ``"alpha"``.
+    values : ndarray
+        One a penalty.
     """
-    groups = np.arange(data.n_features + 1)
-    center = shared.x[_shared_groups(data)]
-    problem = _problem(data, groups, prior=(center, PRIOR_SCALE))
-    x0 = np.clip(np.maximum(center, _FEATURE_START), *_bounds(data, len(groups)))
-    stage = _run("per-feature", data, settings, problem, groups, x0=x0, warm=shared)
-    # A stage that stopped early has its note already.
-    remark = notes.unmoved(stage.x[:-1], shared.x[0]) if stage.result.success else ""
-    return dataclasses.replace(stage, remark=remark)
-
-
-def _run(
-    name: str,
-    data: TuningData,
-    settings: Settings,
-    problem: BinaryLogistic,
-    groups: np.ndarray,
-    *,
-    x0: np.ndarray,
-    warm: Stage | None = None,
-) -> Stage:
-    timer = _Timer()
-    result = nbo.minimize(
-        problem,
-        x0,
-        y0=None if warm is None else warm.y,
-        u0=None if warm is None else warm.result.u,
-        method=settings.method,
-        tol=TOLERANCE,
-        max_iter=settings.max_iter,
-        callback=_callback(name, settings.progress),
-        random_state=settings.seed,
-    )
-    x = result.x
-    fit = solve_lower_level(problem, x, y0=result.y)
-    refit = _refit(data, groups, x, fit.y)
-    fit_counts = fit.counts + refit.counts
-    counts = result.counts + result.evaluation_counts + fit_counts
-    seconds = timer.seconds()
-    if warm is not None and warm.model.counts is not None:
-        seconds, counts = seconds + warm.model.seconds, counts + warm.model.counts
-    unfinished = [] if result.success else [notes.unfinished(name, result, TOLERANCE)]
-    model = _model(name, data, x, fit, refit, seconds, counts, unfinished)
-    return Stage(name, x, fit.y, result, fit_counts, model)
-
-
-def _refit(data: TuningData, groups: np.ndarray, x: np.ndarray, y: np.ndarray) -> LowerSolution:
-    """Fit training and validation rows at the same C: a mean over more rows needs a smaller e^x."""
-    rows, validation = data.development, data.validation
-    problem = BinaryLogistic(rows.A, rows.b, validation.A, validation.b, penalty=groups, bounds=(-np.inf, np.inf))
-    return solve_lower_level(problem, x + np.log(len(data.train.b) / len(rows.b)), y0=y)
-
-
-def _model(
-    name: str,
-    data: TuningData,
-    x: np.ndarray,
-    fit: LowerSolution,
-    refit: LowerSolution,
-    seconds: float,
-    counts: OracleCounts,
-    unfinished: Sequence[str] = (),
-) -> FittedModel:
-    inexact = [
-        f"{name}: a fit ended at gradient norm {found.grad_norm:.1e}, where rounding allowed no progress"
-        for found in (fit, refit)
-        if not found.success
-    ]
-    return measured(
-        name,
-        data,
-        log_penalties=x[:-1],
-        y=refit.y,
-        validation_loss=float(row_losses(data.validation, fit.y).mean()),
-        seconds=seconds,
-        counts=counts,
-        notes=[*unfinished, *inexact],
-    )
-
-
-def _problem(data: TuningData, groups: np.ndarray, prior: tuple[np.ndarray, float] | None = None) -> BinaryLogistic:
-    train, validation = data.train, data.validation
-    return BinaryLogistic(
-        train.A,
-        train.b,
-        validation.A,
-        validation.b,
-        penalty=groups,
-        prior=prior,
-        bounds=_bounds(data, int(groups.max()) + 1),
-    )
-
-
-def _shared_groups(data: TuningData) -> np.ndarray:
-    return np.append(np.zeros(data.n_features, dtype=np.intp), 1)
-
-
-def _bounds(data: TuningData, dim_x: int) -> tuple[np.ndarray, np.ndarray]:
-    lower = np.full(dim_x, _LOWER - np.log(len(data.train.b)))
-    upper = np.full(dim_x, UPPER)
-    upper[-1] = lower[-1]
-    return lower, upper
-
-
-def _untuned_x(data: TuningData) -> np.ndarray:
-    lower, _ = _bounds(data, 2)
-    return np.array([-np.log(len(data.train.b)), lower[-1]])
-
-
-def _callback(name: str, progress: Progress | None) -> Callable[..., None] | None:
-    if progress is None:
-        return None
-
-    def report(intermediate_result: Any) -> None:
-        progress(name, intermediate_result.nit, intermediate_result.fun)
-
-    return report
-
-
-class _Timer:
-    """Wall time since its creation, without compilation."""
-
-    def __init__(self) -> None:
-        self._start, self._compiled = time.perf_counter(), compilation.seconds
-
-    def seconds(self) -> float:
-        return time.perf_counter() - self._start - (compilation.seconds - self._compiled)
+    if hasattr(stage.estimator, "C_"):
+        return "C", stage.estimator.C_
+    return "alpha", stage.estimator.alpha_

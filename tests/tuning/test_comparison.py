@@ -13,9 +13,9 @@ from nbo.tuning.models import FittedModel
 ROWS = np.random.default_rng(0).exponential(size=400)
 
 
-def fitted(name, losses):
+def fitted(name, losses, **more):
     empty = np.zeros(1)
-    return FittedModel(name, empty, empty, 0.0, empty, 0.0, 0.5, losses, 0.9, 1.0, None)
+    return FittedModel(name, empty, empty, 0.0, empty, 0.0, 0.5, losses, 0.9, 1.0, None, **more)
 
 
 def model(name, shift, noise=0.0):
@@ -117,3 +117,17 @@ def test_losses_that_are_rounding_beside_a_coin_toss_are_the_same():
     old, new = fitted("shared", 1e-12 * ROWS), fitted("per-feature", 5e-11 * ROWS)
     assert difference(new, old).same
     assert not difference(fitted("a", ROWS + 1e-8), fitted("b", ROWS)).same
+
+
+def test_the_blind_guess_sets_the_scale_of_rounding():
+    """Targets of any unit: an error that is rounding beside their variance is none."""
+    one, other = (fitted(name, size * ROWS, blind_loss=1e20) for name, size in (("shared", 1.0), ("per-feature", 3.0)))
+    assert difference(other, one).same
+    assert not difference(fitted("per-feature", 3 * ROWS), fitted("shared", ROWS)).same
+
+
+def test_a_regression_is_compared_in_its_own_words():
+    models = [fitted(name, ROWS + shift, score_name="R2") for name, shift in (("RidgeCV", 0.2), ("shared", 0.1))]
+    first, second = verdict(models).splitlines()
+    assert first.endswith(f"(test loss {ROWS.mean() + 0.1:.4g}, R2 0.9000).")
+    assert second.startswith("shared beats RidgeCV")

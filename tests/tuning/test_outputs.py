@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
 
 from nbo._files import FolderError, plain
 from nbo._result_folder import _exchange
-from nbo.tuning import outputs, pictures, tune
+from nbo.tuning import outputs, pictures
 from nbo.tuning.models import FittedModel
 from nbo.tuning.outputs import place_for, write
 
@@ -48,9 +49,10 @@ def test_all_files_are_there_and_nothing_else(folder):
 
 def test_summary(folder, report):
     found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    assert found["settings"] == {"penalty": "feature", "method": "auto", "seed": 0, "max_iter": 25}
-    assert found["data"]["split"] == {"train": 341, "validation": 114, "test": 114}
-    assert found["data"]["labels"] == {"-1": "malignant", "+1": "benign"}
+    assert found["settings"] == {"penalty": "feature", "cv": 3, "prior": "auto", "seed": 0, "max_iter": None}
+    assert found["data"]["split"] == {"tuning": 455, "test": 114}
+    assert found["data"]["held_out"] == "3 stratified folds"
+    assert found["data"]["task"] == "binary" and found["data"]["labels"] == ["malignant", "benign"]
     assert found["verdict"] == report.verdict
     assert found["versions"]["numpy"] == np.__version__
     assert [row["test_loss"] for row in found["models"]] == [model.test_loss for model in report.models]
@@ -59,13 +61,21 @@ def test_summary(folder, report):
     for row, stage in zip(found["stages"], report.stages, strict=True):
         assert row["solver_counts"] == stage.result.counts.as_dict()
         assert row["evaluation_counts"] == stage.result.evaluation_counts.as_dict()
-        assert row["fit_counts"] == stage.fit_counts.as_dict()
+        assert row["held_out_loss"] == stage.model.validation_loss
+        assert row["hypergradient_error"] == stage.result.hypergrad_error
         assert row["value"] == stage.result.fun
-    kinds = ("solver_counts", "evaluation_counts", "fit_counts")
+    kinds = ("solver_counts", "evaluation_counts")
     for last, model in enumerate(found["models"][2:], start=1):
         for oracle, count in model["counts"].items():
             assert count == sum(row[kind][oracle] for row in found["stages"][:last] for kind in kinds)
+    assert [row["test_accuracy"] for row in found["models"]] == [model.score for model in report.models]
     assert found["notes"] == list(report.notes)
+
+
+def test_summary_of_a_regression(numbers_report):
+    found = plain(outputs.summary(numbers_report))
+    assert found["data"]["task"] == "regression" and found["data"]["labels"] is None
+    assert [row["test_r2"] for row in found["models"]] == [model.score for model in numbers_report.models]
 
 
 def test_saved_model_scores_unscaled_rows(folder, report):
@@ -78,7 +88,21 @@ def test_saved_model_scores_unscaled_rows(folder, report):
     assert np.mean((scores > 0) == (report.dataset.b > 0)) > 0.95
     assert list(model["label_names"]) == ["malignant", "benign"]
     assert tuple(model["feature_names"]) == report.dataset.feature_names
-    np.testing.assert_allclose(model["C"] * np.exp(model["log_penalties"]) * 341, 1)
+    np.testing.assert_allclose(model["C"] * np.exp(model["log_penalties"]) * report.data.n_train, 1)
+
+
+def test_saved_models_of_other_tasks_predict(classes_report, numbers_report, tmp_path):
+    for found, wanted in ((classes_report, 0.95), (numbers_report, 0.3)):
+        folder = tmp_path / found.dataset.name
+        assert write(found, folder) == []
+        with np.load(folder / "model.npz", allow_pickle=False) as model:
+            scores = found.dataset.A @ model["coefficients"].T + model["intercept"]
+            assert str(model["task"]) == found.dataset.task
+            assert tuple(model["label_names"]) == found.dataset.label_names
+            assert model["alpha" if found is numbers_report else "C"].shape == model["log_penalties"].shape
+        b = found.dataset.b
+        right = r2_score(b, scores) if found is numbers_report else np.mean(scores.argmax(axis=1) == b)
+        assert right > wanted
 
 
 def test_saved_model_and_fitted_model_mean_the_same_by_a_name(folder, report):
@@ -90,11 +114,12 @@ def test_saved_model_and_fitted_model_mean_the_same_by_a_name(folder, report):
             np.testing.assert_array_equal(saved[name], getattr(report.stages[-1].model, name))
 
 
-def test_every_key_of_the_saved_model_is_documented(folder, repository):
+def test_every_key_of_the_saved_model_is_documented(folder, numbers_report, repository):
     page = (repository / "docs" / "tune.rst").read_text(encoding="utf-8")
     table = page[page.index("**model.npz.**") :]
     with np.load(folder / "model.npz") as saved:
-        assert [key for key in saved.files if f"``{key}``" not in table] == []
+        keys = {*saved.files, *outputs.model_arrays(numbers_report)}
+    assert [key for key in keys if f"``{key}``" not in table] == []
 
 
 def test_history_has_the_rows_of_both_stages(folder, report):
@@ -112,20 +137,32 @@ def test_pictures_are_png(folder, name):
     assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_pictures_show_the_stages_and_leave_the_intercept_out(report):
+def test_pictures_show_the_searches_and_all_penalties(report):
     convergence = pictures.convergence_figure(report)
     titles = [ax.get_title() for ax in convergence.axes[:2]]
-    assert titles == ["shared stage", "per-feature stage (value with the prior)"]
+    assert titles == [
+        "one penalty for all features",
+        "a penalty for each feature\n(plus the prior that keeps them together)",
+    ]
+    assert convergence.axes[0].get_ylabel() == "loss on held-out rows"
+    assert convergence.axes[2].get_xlabel() == "steps of the search"
     (ax,) = pictures.penalties_figure(report).axes
     shown = {text.get_text() for text in ax.yaxis.get_ticklabels()}
     assert shown == set(report.dataset.feature_names)
+
+
+def test_penalties_of_classes_and_features_have_both_names(classes_report):
+    names = pictures.names_of_penalties(classes_report.stages[1], classes_report)
+    assert len(names) == 39 and names[0] == "0 / alcohol" and names[38] == "2 / proline"
+    free = dataclasses.replace(classes_report, settings=classes_report.settings | {"prior": None})
+    assert pictures.convergence_figure(free).axes[1].get_title() == "a penalty for each coefficient"
 
 
 def test_picture_of_one_shared_penalty(report):
     shared = dataclasses.replace(report, stages=report.stages[:1])
     (ax,) = pictures.penalties_figure(shared).axes
     assert [text.get_text() for text in ax.yaxis.get_ticklabels()] == ["all features"]
-    assert ax.get_title().startswith("dashed: untuned penalty 0.0029, its log -5.83")
+    assert ax.get_title().startswith(f"dashed: untuned penalty 0.0033, its log {-np.log(report.data.n_train):.4g}")
     assert ax.get_legend() is None
     assert "feature" not in ax.get_xlabel()
 
@@ -149,8 +186,12 @@ def test_missing_norms(norms, words):
     assert pictures._not_drawn({"iteration": np.arange(5), "hypergrad_norm": norms}) == words
 
 
+def unmoved(stage):
+    return dataclasses.replace(stage, result=type(stage.result)(stage.result | {"nit": 0}))
+
+
 def test_without_iterations_there_are_no_pictures(report, tmp_path):
-    still = tune(report.dataset, max_iter=0)
+    still = dataclasses.replace(report, stages=tuple(map(unmoved, report.stages)))
     assert write(still, tmp_path / "out") == [
         "left out: convergence.png and penalties.png, since no iteration was done"
     ]
@@ -160,8 +201,7 @@ def test_without_iterations_there_are_no_pictures(report, tmp_path):
 
 def test_stage_without_iterations_has_no_picture(report):
     shared, feature = report.stages
-    unmoved = dataclasses.replace(feature, result=type(feature.result)(feature.result | {"nit": 0}))
-    partly = dataclasses.replace(report, stages=(shared, unmoved))
+    partly = dataclasses.replace(report, stages=(shared, unmoved(feature)))
     assert len(pictures.convergence_figure(partly).axes) == 2
     (ax,) = pictures.penalties_figure(partly).axes
     assert [text.get_text() for text in ax.yaxis.get_ticklabels()] == ["all features"]
@@ -184,7 +224,7 @@ def test_without_markdown_the_page_is_left_out(report, tmp_path, monkeypatch):
 def test_report_without_a_stage(report, tmp_path):
     bare = dataclasses.replace(report, stages=(), interrupted=True)
     (said,) = write(bare, tmp_path / "out")
-    assert "no stage was finished" in said
+    assert "no search was finished" in said
     assert names(tmp_path / "out") == ["result.json"]
     assert json.loads((tmp_path / "out" / "result.json").read_text())["interrupted"] is True
 

@@ -16,21 +16,29 @@ def test_table_has_a_row_per_model(report):
     for line, found in zip(lines[2:], report.models, strict=False):
         assert line.startswith(found.name)
         assert f"{found.test_loss:#.4g}" in line
-        assert f"{found.accuracy:.2%}" in line
+        assert found.score_text in line
         if found.counts is not None:
             assert line.rstrip().endswith(f"{found.counts.lower_jvp:,}")
     assert len({len(line) for line in lines[:6]}) == 1
-    assert lines[6].startswith("341 training, 114 validation and 114 test rows")
+    assert lines[6] == "binary data: 455 rows to tune and fit on, 114 test rows"
 
 
 def test_legend_says_what_figures_include(report):
     legend = " ".join(report.table(1000).splitlines()[6:])
-    assert "include the evaluations for the history, the final fit and the refit, and those of per-feature" in legend
+    assert "log-loss of held-out rows, of 3 stratified folds; test loss and accuracy" in legend
+    assert "seconds and calls of per-feature include the shared search that it starts from" in legend
     assert "no loss in this table includes the prior" in legend
     shared = dataclasses.replace(report, models=report.models[:-1])
     legend = " ".join(shared.table(1000).splitlines()[5:])
-    assert "the final fit and the refit" in legend
+    assert "seconds include the evaluations for the history and the final fit" in legend
     assert "prior" not in legend and "per-feature" not in legend
+
+
+def test_table_of_a_regression(numbers_report):
+    lines = numbers_report.table(1000).splitlines()
+    assert "R2" in lines[0] and "accuracy" not in lines[0] and lines[3].startswith("RidgeCV")
+    assert "mean squared error of held-out rows, of 3 shuffled folds" in lines[7]
+    assert all("%" not in line for line in lines[2:6])
 
 
 def test_report_prints_as_table_and_verdict(report):
@@ -39,8 +47,10 @@ def test_report_prints_as_table_and_verdict(report):
 
 
 def test_parts_of_a_report_have_short_texts(report):
-    assert repr(report.dataset).startswith("<BinaryTable breast_cancer: 569 rows, 30 features, labels malignant (-1)")
-    assert repr(report.data) == "<TuningData: 341 train, 114 validation, 114 test rows of 30 features>"
+    assert repr(report.dataset).startswith(
+        "<TaskTable breast_cancer: binary, 569 rows, 30 features, labels malignant, ben"
+    )
+    assert repr(report.data) == "<TuningData: 455 tuning, 114 test rows of 30 features, 3 stratified folds>"
     assert repr(report.models[2]).startswith("<FittedModel shared: test loss 0.0")
     assert repr(report.stages[0]).startswith("<Stage shared: ")
 

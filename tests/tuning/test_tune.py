@@ -1,142 +1,172 @@
-"""The whole of `tune`: models, stages, refits and what an interruption leaves."""
+"""The whole of `tune`: models, searches and what an interruption leaves."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, log_loss
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
-import nbo
-from nbo.datasets import BinaryTable, DataError, read_binary
+from nbo.datasets import BinaryTable, DataError, TaskTable, read_binary, read_table
 from nbo.history import Status
-from nbo.tuning import PENALTIES, baseline, prepare, stages, tune
-from nbo.tuning.report import ORDER
+from nbo.sklearn import BilevelLogisticRegression
+from nbo.tuning import baseline, stages, tune
+from nbo.tuning.data import prepare
+from nbo.tuning.models import row_losses
 
 
 @pytest.fixture(scope="module")
 def cancer():
-    return read_binary("breast_cancer")
+    return read_table("breast_cancer")
+
+
+def table_of(A, b, name="made", task="binary"):
+    names = tuple("abcdefgh"[: A.shape[1]])
+    return TaskTable(A, b, task, () if task == "regression" else ("0", "1"), name, names, "a test", "")
 
 
 def by_name(report):
     return {model.name: model for model in report.models}
 
 
-def test_report_has_every_model_in_order(report):
-    assert tuple(model.name for model in report.models) == ORDER
-    assert [stage.name for stage in report.stages] == ["shared", "per-feature"]
-    assert not report.interrupted
+def test_reports_have_every_model_in_order(report, classes_report, numbers_report):
+    for found, grid, finer in (
+        (report, "LogisticRegressionCV", "per-feature"),
+        (classes_report, "LogisticRegressionCV", "per-class-and-feature"),
+        (numbers_report, "RidgeCV", "per-feature"),
+    ):
+        assert [model.name for model in found.models] == ["untuned", grid, "shared", finer]
+        assert [stage.name for stage in found.stages] == ["shared", finer]
+        assert all(stage.result.success for stage in found.stages) and not found.interrupted
 
 
-def test_untuned_model_is_scikit_learn_with_c_one(report):
-    data, model = report.data, by_name(report)["untuned"]
-    reference = LogisticRegression(tol=1e-10, max_iter=10_000)
-    reference.fit(data.development.A[:, :-1], data.development.b)
-    np.testing.assert_allclose(model.scaled_coefficients, reference.coef_.ravel(), rtol=1e-3, atol=1e-4)
-    scores = reference.predict_proba(data.test.A[:, :-1])
-    assert model.test_loss == pytest.approx(log_loss(data.test.b, scores), rel=1e-4)
-    assert model.accuracy == accuracy_score(data.test.b, reference.predict(data.test.A[:, :-1]))
-    reference.fit(data.train.A[:, :-1], data.train.b)
-    validation = log_loss(data.validation.b, reference.predict_proba(data.validation.A[:, :-1]))
-    assert model.validation_loss == pytest.approx(validation, rel=1e-4)
+def reference(data, x):
+    """scikit-learn's model at a log penalty, fitted tightly to the rows that tune."""
+    if data.task == "regression":
+        return Ridge(alpha=data.n_train * np.exp(x)).fit(*data.development)
+    model = LogisticRegression(C=1 / (data.n_train * np.exp(x)), tol=1e-10, max_iter=100_000)
+    return model.fit(*data.development)
 
 
-def test_refit_keeps_c(report):
-    data, model = report.data, by_name(report)["shared"]
-    c = 1 / (len(data.train.b) * np.exp(model.log_penalties[0]))
-    reference = LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
-    reference.fit(data.development.A[:, :-1], data.development.b)
-    np.testing.assert_allclose(model.scaled_coefficients, reference.coef_.ravel(), rtol=1e-3, atol=1e-3)
+@pytest.mark.parametrize("which", ["report", "classes_report", "numbers_report"])
+@pytest.mark.parametrize("name", ["untuned", "shared"])
+def test_models_with_one_penalty_are_those_of_scikit_learn(which, name, request):
+    found = request.getfixturevalue(which)
+    data, model = found.data, by_name(found)[name]
+    if name == "untuned":
+        assert model.log_penalties[0] == pytest.approx(-np.log(data.n_train))
+    expected = reference(data, model.log_penalties[0])
+    coefficients = np.atleast_2d(model.scaled_coefficients)
+    np.testing.assert_allclose(coefficients, np.atleast_2d(expected.coef_), rtol=1e-2, atol=1e-2)
+    A, b = data.test
+    predicted = expected.predict(A)
+    if data.task == "regression":
+        loss, score = mean_squared_error(b, predicted), r2_score(b, predicted)
+        assert model.score_name == "R2" and model.blind_loss == pytest.approx(np.var(b))
+    else:
+        loss, score = log_loss(b, expected.predict_proba(A)), accuracy_score(b, predicted)
+        assert model.blind_loss == pytest.approx(np.log(len(found.dataset.label_names)))
+    assert model.test_loss == pytest.approx(loss, rel=1e-2)
+    assert model.score == pytest.approx(score, abs=1e-3)
 
 
-def test_each_stage_lowers_the_validation_loss(report):
-    models = by_name(report)
-    assert models["per-feature"].validation_loss < models["shared"].validation_loss
-    assert models["shared"].validation_loss < models["untuned"].validation_loss
+@pytest.mark.parametrize("which", ["report", "classes_report", "numbers_report"])
+def test_each_search_lowers_the_validation_loss(which, request):
+    found = request.getfixturevalue(which)
+    untuned, grid, shared, finer = (model.validation_loss for model in found.models)
+    assert finer < shared < untuned
+    if found.data.task != "multiclass":  # where scikit-learn stops early, which is a penalty of its own
+        assert shared <= grid * (1 + 1e-4)
 
 
-def test_intercept_stays_unpenalised_and_out_of_sight(report):
-    n_train = len(report.data.train.b)
-    for stage in report.stages:
-        assert stage.x[-1] == pytest.approx(-np.log(n_train) - 9.2)
-        assert len(stage.model.log_penalties) == len(stage.x) - 1
-    assert [len(stage.x) for stage in report.stages] == [2, report.data.n_features + 1]
+def test_validation_losses_are_those_of_all_held_out_rows():
+    found = tune(read_table("diabetes"), penalty="shared", cv=4)  # folds of different sizes
+    data = found.data
+    A, b = data.development
+    for model in found.models:
+        alpha, losses = data.n_train * np.exp(model.log_penalties[0]), []
+        for train, held_out in data.folds:
+            fit = Ridge(alpha=alpha).fit(A[train], b[train])
+            losses.append((b[held_out] - fit.predict(A[held_out])) ** 2)
+        assert model.validation_loss == pytest.approx(
+            np.concatenate(losses).mean(), rel=1e-4
+        )  # strengths are those of a fold
 
 
-def test_y_of_a_stage_is_the_exact_fit(report):
-    for stage in report.stages:
-        problem = stages._problem(report.data, np.arange(report.data.n_features + 1))
-        x = stage.x if stage.name == "per-feature" else stage.x[stages._shared_groups(report.data)]
-        assert np.linalg.norm(problem.lower_grad_y(x, stage.y)) <= 1e-7
+def test_a_finer_search_starts_from_the_shared_one_and_gives_what_the_estimator_gives(report):
+    shared, finer = report.stages
+    alone = BilevelLogisticRegression("feature", cv=report.data.folds, random_state=0).fit(*report.data.development)
+    np.testing.assert_array_equal(finer.estimator.log_penalty_, alone.log_penalty_)
+    np.testing.assert_array_equal(finer.estimator.coef_, alone.coef_)
+    assert finer.estimator.report_.stages[0].counts == shared.report.counts
+    assert not hasattr(finer.estimator, "_follower") or finer.estimator._follower is None
 
 
 def test_cost_is_cumulative(report):
-    models, results = by_name(report), [stage.result for stage in report.stages]
-    spent = [result.counts + result.evaluation_counts for result in results]
-    for kind in ("upper_grad", "lower_jvp"):
-        shared, feature = (getattr(models[name].counts, kind) for name in ("shared", "per-feature"))
-        assert shared == getattr(spent[0], kind)
-        assert feature == getattr(spent[0] + spent[1], kind)
-    assert models["per-feature"].counts.lower_grad_y > (spent[0] + spent[1]).lower_grad_y
+    models = by_name(report)
+    shared, finer = (stage.result.counts + stage.result.evaluation_counts for stage in report.stages)
+    assert models["shared"].counts == shared
+    assert models["per-feature"].counts == shared + finer
     assert models["per-feature"].seconds > models["shared"].seconds > 0
-    assert models["LogisticRegressionCV"].counts is None
+    assert models["LogisticRegressionCV"].counts is None and models["untuned"].counts is None
 
 
-def test_counts_of_the_stages_make_up_those_of_the_models(report):
-    total = None
-    for stage in report.stages:
-        own = stage.result.counts + stage.result.evaluation_counts + stage.fit_counts
-        total = own if total is None else total + own
-        assert stage.model.counts == total
+@pytest.mark.parametrize("which", ["report", "classes_report", "numbers_report"])
+def test_original_and_scaled_coefficients_are_one_model(which, request):
+    found = request.getfixturevalue(which)
+    for model in found.models:
+        scores = found.dataset.A @ model.coefficients.T + model.intercept
+        scaled = (found.dataset.A - found.data.center) / found.data.scale
+        np.testing.assert_allclose(scores, scaled @ model.scaled_coefficients.T + model.scaled_intercept, atol=1e-7)
 
 
-def test_original_and_scaled_coefficients_are_one_model(report):
-    for model in report.models:
-        scores = report.dataset.A @ model.coefficients + model.intercept
-        scaled = (report.dataset.A - report.data.center) / report.data.scale
-        np.testing.assert_allclose(scores, scaled @ model.scaled_coefficients + model.scaled_intercept, rtol=1e-8)
+def test_a_binary_table_will_do(cancer):
+    settings = {"penalty": "shared", "max_iter": 2, "cv": 1}
+    one, other = tune(cancer, **settings), tune(read_binary("breast_cancer"), **settings)
+    assert one.verdict == other.verdict and isinstance(other.dataset, TaskTable)
+
+
+def test_sparse_rows_of_a_regression():
+    A = sp.random(120, 6, density=0.15, format="csr", random_state=0)
+    b = A @ np.arange(6.0) + 0.1 * np.random.default_rng(0).normal(size=120)
+    found = tune(table_of(A, b, task="regression"), cv=3)
+    assert all(model.score > 0.9 for model in found.models[1:]) and found.data.development.A.format == "csr"
 
 
 def test_shared_penalty_that_ends_at_its_limit_is_noted():
-    """Rows that the training part separates, so that no penalty is best."""
+    """Rows that can be told apart, so that no penalty is best."""
+    b = np.resize([0, 1], 100)
+    A = np.random.default_rng(0).uniform(1, 2, size=(100, 1)) * (2.0 * b[:, None] - 1)
+    found = tune(table_of(A, b), cv=1)
+    assert found.stages[0].model.log_penalties[0] == pytest.approx(-9.2 - np.log(60), abs=0.01)
+    assert "shared: the penalty ended at the weakest one allowed (C = 9.9e+03)" in " ".join(found.notes)
+
+
+def test_penalties_that_stay_together_are_noted(cancer):
+    found = tune(cancer, prior=1e-3, cv=1)
+    assert found.stages[1].result.success and found.stages[1].remark in found.notes
+    assert "per-feature: no penalty moved by more than 1% from the shared one" in found.stages[1].remark
+
+
+def test_rare_entries_do_not_confuse_the_notes_and_the_path():
     rng = np.random.default_rng(0)
-    b = np.resize([-1.0, 1.0], 100)
-    A = b[:, None] * rng.uniform(1, 2, size=(100, 1))
-    report = tune(BinaryTable(A, b, "apart", ("a",), ("0", "1"), "a test", ""))
-    shared = report.stages[0]
-    assert shared.x[0] == pytest.approx(-9.2 - np.log(60))
-    assert "shared: the penalty ended at the weakest one allowed (C = 9.9e+03)" in " ".join(report.notes)
+    A = sp.random(2000, 4, density=0.006, format="csr", rng=rng, data_rvs=np.ones)
+    found = tune(table_of(A, A @ [2.0, -1.0, 1.0, 3.0] + 0.1 * rng.normal(size=2000), task="regression"), prior=1e-6)
+    shared, finer = found.stages
+    assert shared.estimator._units.feature < 1  # the estimators change the unit of such columns
+    assert "no penalty moved" in finer.remark and "one allowed" not in finer.remark + shared.remark
+    for stage in found.stages:
+        assert stage.estimator.validation_path_["shared"]["x"][-1] == shared.model.log_penalties[0]
 
 
-def test_penalties_that_stay_together_are_noted(cancer, monkeypatch):
-    monkeypatch.setattr(stages, "PRIOR_SCALE", 1e-3)
-    report = tune(cancer)
-    assert report.stages[1].result.success
-    assert report.stages[1].remark in report.notes
-    assert "no penalty moved by more than 1% from the shared one" in report.stages[1].remark
-
-
-def test_feature_stage_has_a_prior_and_a_warm_start(cancer, monkeypatch):
-    seen = []
-
-    def spy(problem, x0, **options):
-        seen.append((problem, x0, options))
-        return minimize(problem, x0, **options)
-
-    minimize = nbo.minimize
-    monkeypatch.setattr(nbo, "minimize", spy)
-    report = tune(cancer, max_iter=3, seed=5)
-    (_, first_x0, first), (problem, x0, second) = seen
-    n_train, shared = len(report.data.train.b), report.stages[0]
-    assert first_x0[0] == pytest.approx(-np.log(n_train))
-    assert first["random_state"] == second["random_state"] == 5
-    np.testing.assert_array_equal(x0[:-1], max(shared.x[0], -14))
-    np.testing.assert_array_equal(second["y0"], shared.y)
-    np.testing.assert_array_equal(second["u0"], shared.result.u)
-    n_validation, away = len(report.data.validation.b), x0 + np.append(np.ones(len(x0) - 1), 0)
-    prior = problem.upper_value(away, shared.y) - problem.upper_value(x0, shared.y)
-    assert prior == pytest.approx((len(x0) - 1) / (2 * n_validation))
+def test_without_a_prior_penalties_go_far(cancer):
+    free, tied = tune(cancer, prior=None, cv=1), tune(cancer, cv=1)
+    spread = [np.ptp(found.stages[1].model.log_penalties) for found in (free, tied)]
+    assert spread[0] > 5 * spread[1]
+    warned = [any("without a prior" in note for note in found.notes) for found in (free, tied)]
+    assert warned == [True, False]
+    assert free.stages[1].model.validation_loss < tied.stages[1].model.validation_loss
 
 
 def test_tuning_is_reproducible(cancer):
@@ -144,29 +174,15 @@ def test_tuning_is_reproducible(cancer):
     assert [m.name for m in first.models] == ["untuned", "LogisticRegressionCV", "shared"]
     for one, other in zip(first.models, second.models, strict=True):
         np.testing.assert_array_equal(one.coefficients, other.coefficients)
-    assert first.settings == {"penalty": "shared", "method": "auto", "seed": 1, "max_iter": 5}
-
-
-def test_method_reaches_the_solver(cancer):
-    report = tune(cancer, penalty="shared", method="nbo-cholesky", max_iter=5)
-    assert report.stages[0].result.counts.lower_hvp >= report.data.n_features
+    assert first.settings == {"penalty": "shared", "cv": 5, "prior": "auto", "seed": 1, "max_iter": 5}
 
 
 def test_iteration_limit_is_noted(cancer):
-    report = tune(cancer, penalty="shared", max_iter=2)
-    assert report.stages[0].result.status == Status.ITERATION_LIMIT
-    assert report.notes == report.models[-1].notes
-    assert report.notes[0].startswith("shared: stopped at the limit of 2 iterations (--max-iter)")
-    assert f"note: {report.notes[0]}" in report.table(1000)
-
-
-def test_no_iterations_at_all(cancer):
-    report = tune(cancer, max_iter=0)
-    assert report.notes == tuple(
-        f"{name}: not tuned, since --max-iter 0 allows no iteration" for name in ("shared", "per-feature")
-    )
-    assert "nan" not in str(report)
-    assert "per-feature gives the same test loss as shared" in report.verdict
+    found = tune(cancer, penalty="shared", max_iter=2)
+    assert found.stages[0].result.status == Status.ITERATION_LIMIT
+    assert found.notes == found.models[-1].notes
+    assert found.notes[0].startswith("shared: stopped at the limit of 2 iterations (--max-iter)")
+    assert f"note: {found.notes[0]}" in found.table(1000)
 
 
 def test_progress_is_told(cancer):
@@ -180,11 +196,19 @@ def test_progress_is_told(cancer):
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [
-        ({"penalty": "group"}, ValueError, f"penalty: found 'group'; expected one of {PENALTIES[0]!r}"),
+        (
+            {"penalty": "group"},
+            ValueError,
+            "penalty of binary data: found 'group'; expected one of 'feature', 'shared'",
+        ),
+        ({"penalty": "class"}, ValueError, "penalty of binary data: found 'class'"),
+        ({"cv": 0}, ValueError, "cv: found 0"),
+        ({"cv": 0.2}, TypeError, "cv: found 0.2"),
+        ({"cv": 1000}, ValueError, "cv: found 1000 folds for n_samples=455 rows"),
+        ({"prior": -1.0}, ValueError, "prior: found -1"),
         ({"seed": -1}, ValueError, "seed: found -1"),
         ({"seed": 1.5}, TypeError, "seed: found 1.5"),
-        ({"max_iter": -3}, ValueError, "max_iter: found -3"),
-        ({"method": "nbo-magic"}, ValueError, "nbo-magic"),
+        ({"max_iter": 0}, ValueError, "max_iter: found 0"),
     ],
 )
 def test_bad_arguments(cancer, arguments, kind, words):
@@ -198,15 +222,22 @@ def test_too_few_rows():
         tune(few)
 
 
+def test_classes_of_five_rows_are_enough():
+    rng = np.random.default_rng(0)
+    b = np.repeat([0, 1], (5, 40))
+    found = tune(table_of(rng.normal(size=(45, 2)) + b[:, None], b), max_iter=20)
+    assert all(np.isfinite(model.test_loss) for model in found.models)
+    assert any("some folds hold out none of it" in note for note in found.notes)
+
+
 def test_a_column_that_never_varies_is_harmless():
     rng = np.random.default_rng(0)
     A = np.column_stack([rng.normal(size=(80, 2)), np.full(80, 7.0)])
-    b = np.where(A[:, 0] + rng.normal(size=80) > 0, 1.0, -1.0)
-    report = tune(BinaryTable(A, b, "flat", ("a", "b", "c"), ("0", "1"), "a test", ""), max_iter=20)
-    assert [note for note in report.notes if note.startswith("data: ")] == [
-        "data: 1 of 3 features does not vary in the training rows: c"
+    found = tune(table_of(A, (A[:, 0] + rng.normal(size=80) > 0).astype(int)), max_iter=20)
+    assert [note for note in found.notes if note.startswith("data: ")] == [
+        "data: 1 of 3 features does not vary in the rows that tune: c"
     ]
-    for model in report.models:
+    for model in found.models:
         assert np.isfinite(model.test_loss)
         assert model.coefficients[2] == pytest.approx(0, abs=1e-8)
 
@@ -222,55 +253,71 @@ def interrupt_at(stage, iteration):
     return progress
 
 
-@pytest.mark.parametrize(
-    ("stage", "names"),
-    [("shared", ["untuned", "shared"]), ("per-feature", ["untuned", "shared", "per-feature"])],
-)
-def test_interrupted_stage_is_kept(cancer, stage, names):
-    report = tune(cancer, max_iter=10, progress=interrupt_at(stage, 2))
-    assert report.interrupted
-    assert [model.name for model in report.models] == names
-    assert report.stages[-1].result.status == Status.INTERRUPTED
-    assert report.verdict.startswith("Interrupted")
-    assert any(note.startswith(f"{stage}: ") for note in report.notes)
+@pytest.mark.parametrize(("stage", "names"), [("shared", ["untuned"]), ("per-feature", ["untuned", "shared"])])
+def test_what_was_finished_before_an_interruption_is_kept(cancer, stage, names):
+    found = tune(cancer, max_iter=10, progress=interrupt_at(stage, 2))
+    assert found.interrupted
+    assert [model.name for model in found.models] == names
+    assert found.verdict.startswith("Interrupted")
+    assert f"{stage}: interrupted before its end, and left out" in found.notes
 
 
-def test_interruption_between_stages_keeps_what_is_finished(cancer, monkeypatch):
+def test_interruption_between_searches_keeps_what_is_finished(cancer, monkeypatch):
     def stop(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(baseline, "logistic_regression_cv", stop)
-    report = tune(cancer, max_iter=2)
-    assert report.interrupted
-    assert [model.name for model in report.models] == ["untuned", "shared", "per-feature"]
+    monkeypatch.setattr(baseline, "grid_search", stop)
+    found = tune(cancer, max_iter=2)
+    assert found.interrupted
+    assert [model.name for model in found.models] == ["untuned", "shared", "per-feature"]
+    assert "scikit-learn's search: interrupted before its end, and left out" in found.notes
 
 
 def test_interruption_before_any_model_leaves_nothing(cancer, monkeypatch):
     def stop(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stages, "untuned", stop)
+    monkeypatch.setattr(baseline, "untuned", stop)
     with pytest.raises(KeyboardInterrupt):
         tune(cancer)
 
 
-# --- the baseline -------------------------------------------------------------------------------------------
+# --- the baselines ------------------------------------------------------------------------------------------
 
 
-def test_baseline_chooses_c_by_the_validation_rows(cancer):
-    data = prepare(cancer, 0)
-    model = baseline.logistic_regression_cv(data)
+def test_row_losses_are_those_of_scikit_learn(classes_report):
+    A, b = classes_report.data.test
+    model = reference(classes_report.data, -5.0)
+    assert row_losses(model, A, b).mean() == pytest.approx(log_loss(b, model.predict_proba(A)))
+
+
+def test_baseline_chooses_c_by_the_held_out_rows(cancer):
+    data = prepare(cancer, 1, 0)
+    model = baseline.grid_search(data)
     assert model.notes == ()
-    losses = {}
-    for c in np.logspace(-4, 4, 10):
-        fit = LogisticRegression(C=c, max_iter=10_000).fit(data.train.A[:, :-1], data.train.b)
-        losses[c] = log_loss(data.validation.b, fit.predict_proba(data.validation.A[:, :-1]))
+    ((train, held_out),), losses = data.folds, {}
+    A, b = data.development
+    for c in baseline.GRID:
+        fit = LogisticRegression(C=c, max_iter=10_000).fit(A[train], b[train])
+        losses[c] = log_loss(b[held_out], fit.predict_proba(A[held_out]))
     best = min(losses, key=losses.get)
-    assert np.exp(-model.log_penalties[0]) / len(data.train.b) == pytest.approx(best)
+    assert np.exp(-model.log_penalties[0]) / data.n_train == pytest.approx(best)
     assert model.validation_loss == pytest.approx(losses[best], rel=1e-2)
 
 
 def test_baseline_notes_fits_that_do_not_converge(cancer, monkeypatch):
     monkeypatch.setattr(baseline, "_MAX_ITER", 2)
-    (note,) = baseline.logistic_regression_cv(prepare(cancer, 0)).notes
-    assert "fits did not converge within 2 iterations" in note
+    data = prepare(cancer, 2, 0)
+    for model, fits in ((baseline.grid_search(data), 21), (baseline.untuned(data), 3)):
+        (note,) = model.notes
+        assert f"of its {fits} fits did not converge within 2 iterations" in note
+
+
+def test_strengths_are_those_of_the_estimators(report, numbers_report):
+    for found, name, expected in (
+        (report, "C", lambda x, n: np.exp(-x) / n),
+        (numbers_report, "alpha", lambda x, n: np.exp(x) * n),
+    ):
+        called, values = stages.strengths(found.stages[-1])
+        assert called == name
+        np.testing.assert_allclose(values, expected(found.stages[-1].model.log_penalties, found.data.n_train))
