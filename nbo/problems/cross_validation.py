@@ -267,7 +267,9 @@ def _require_weight(folds: Folds, weights: Array) -> None:
     for k, pair in enumerate(folds):
         for name, part in zip(("training", "held-out"), pair, strict=True):
             if not weights[part].any():
-                raise ValueError(f"folds: all rows of the {name} part of fold {k} have weight 0; expected one above")
+                raise ValueError(
+                    f"folds: found that all rows of the {name} part of fold {k} have weight 0; expected one above"
+                )
 
 
 def _warn_of_missing_classes(folds: Folds, labels: Array, fit_intercept: bool) -> None:

@@ -12,11 +12,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from nbo._validation import choice, flag, integer, real
+from nbo._validation import flag, integer, real
 from nbo.lower_level import LowerSolution
 from nbo.problems import CrossValidation
 from nbo.problems._linear import PenalisedLinearModel
 from nbo.sklearn._criterion import Criterion, criterion, validation_criterion
+from nbo.sklearn._given import checked_verbose, require_penalty, require_prior, require_random_state
 from nbo.sklearn._names import PenaltyNames
 from nbo.sklearn._report import TuningReport, at_bounds, listed, stage_report, switched_off
 from nbo.sklearn._rows import GivenRows, stacked, training_rows, validation_rows
@@ -139,7 +140,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         began = time.perf_counter()
         settings = self._checked_settings()
         rows = training_rows(self, X, y, sample_weight, **self._y_checks)
-        validation = validation_rows(self, X_val, y_val, sample_weight_val, **self._y_checks)
+        validation = validation_rows(self, X_val, y_val, sample_weight_val, rows.A.dtype, **self._y_checks)
         encoded, encoded_val = self._encoded(rows, validation)
         if validation is None:
             chosen = criterion(self.cv, rows, self._labels_to_stratify(encoded), self.random_state)
@@ -149,7 +150,9 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         every = stacked(encoded, encoded_val)
         every = every._replace(A=self._units.features(every.A), weights=self._units.weights(every.weights))
         chosen = self._judged(chosen, every.b)
-        problem = _divided(self._problem(every), chosen)
+        whole = self._problem(every)
+        require_penalty(self.penalty, self._outputs, (whole.n_outputs, whole.n_features))
+        problem = _divided(whole, chosen)
         self._tune(problem, chosen, settings, began)
         return self
 
@@ -161,17 +164,13 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         return None
 
     def _checked_settings(self) -> Settings:
-        if isinstance(self.penalty, str):
-            choice("penalty", self.penalty, ("shared", "feature", self._outputs, f"{self._outputs}-feature"))
-        if isinstance(self.penalty_prior, str):
-            choice("penalty_prior", self.penalty_prior, ("auto",))
-        elif self.penalty_prior is not None:
-            real("penalty_prior", self.penalty_prior, positive=True)
+        require_penalty(self.penalty, self._outputs)
+        require_prior(self.penalty_prior)
+        require_random_state(self.random_state)
         flag("refit", self.refit)
         flag("fit_intercept", self.fit_intercept)
-        verbose = int(self.verbose) if isinstance(self.verbose, bool) else integer("verbose", self.verbose)
         tol, max_iter = real("tol", self.tol, positive=True), integer("max_iter", self.max_iter, minimum=1)
-        return Settings(tol, max_iter, verbose)
+        return Settings(tol, max_iter, checked_verbose(self.verbose))
 
     def _tune(self, problem: CrossValidation, chosen: Criterion, settings: Settings, began: float) -> None:
         n_train = float(np.mean([part._rows.total for part in problem.problems]))
@@ -286,10 +285,13 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         """Warn of stages that have not converged, and of penalties at their lower bound."""
         for stage, report in zip([stage for stage in (shared, finer) if stage], self.report_.stages, strict=True):
             if not report.success:
+                # rounding, or oracles that are wrong by it, end a run as stalled: more iterations are no use then
+                stalled = report.status == "stalled"
+                advice = "or accept a larger tol: rounding limits it" if stalled else "raise max_iter or tol"
                 _warn(
                     f"the {stage.name} stage has not converged: {report.status} after {report.n_iter} iterations, with "
                     f"a projected hypergradient of {report.hypergrad_norm:.2g} against a tolerance of {tol:.2g}. Scale "
-                    "the features (StandardScaler), raise max_iter or accept a larger tol"
+                    f"the features (StandardScaler), {advice}"
                 )
         if shared.result.x[0] <= shared.lower + 1e-2 or self.report_.at_lower:
             whose = listed(self.report_.at_lower) if self.report_.at_lower else "all coefficients"

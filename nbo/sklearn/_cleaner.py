@@ -12,19 +12,25 @@ import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from nbo._validation import flag, integer, real
 from nbo.sklearn._classifier import LinearClassifier
 from nbo.sklearn._cleaning import Outcome, clean, clean_without_trusted
-from nbo.sklearn._cleaning_models import Model, Settings, fitted
+from nbo.sklearn._cleaning_models import Model, Settings, fitted, n_held_out
 from nbo.sklearn._cleaning_report import CleaningReport
 from nbo.sklearn._distinct import DistinctRows, distinct
-from nbo.sklearn._rows import FORMAT, further_rows
+from nbo.sklearn._given import checked_verbose, checked_weights, require_moderate, require_random_state
+from nbo.sklearn._rows import further_rows, named_rows
 from nbo.sklearn._units import Units, units_of
 
 Array = npt.NDArray[Any]
+
+#: The type that weights are learnt in, whatever the type of the rows.
+_COMPUTED = np.float32
+
+#: Penalties and their gradients are representable up to this, in the same type.
+_LARGEST_RIDGE = 1e30
 
 
 class _Parts(NamedTuple):
@@ -176,8 +182,9 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
             If there are no trusted rows, or none of some class.
         """
         began = time.perf_counter()
-        parts = self._parts(X, y, sample_weight, X_trusted, y_trusted)
         settings = self._checked_settings()
+        parts = self._parts(X, y, sample_weight, X_trusted, y_trusted)
+        settings = settings._replace(n_classes=self.classes_.size)
         if settings.ridge is not None:
             settings = settings._replace(ridge=settings.ridge / parts.units.feature**2)
         outcome = self._outcome(parts, settings)
@@ -215,29 +222,24 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         return order[: integer("k", k, maximum=order.size)]
 
     def _checked_settings(self) -> Settings:
-        automatic = isinstance(self.ridge, str) and self.ridge == "auto"
-        if isinstance(self.ridge, str) and not automatic:
-            raise ValueError(f"ridge: found {self.ridge!r}; expected 'auto' or a positive number")
-        ridge = None if automatic else real("ridge", self.ridge, positive=True)
         flag("refit", self.refit)
+        require_random_state(self.random_state)
         if not 0 < real("trusted_fraction", self.trusted_fraction) < 1:
             raise ValueError(f"trusted_fraction: found {self.trusted_fraction}; expected a number between 0 and 1")
         return Settings(
-            ridge=ridge,
+            ridge=_checked_ridge(self.ridge),
             fit_intercept=flag("fit_intercept", self.fit_intercept),
             tol=real("tol", self.tol, positive=True),
             max_iter=integer("max_iter", self.max_iter, minimum=1),
-            verbose=int(self.verbose) if isinstance(self.verbose, bool) else integer("verbose", self.verbose),
-            n_classes=self.classes_.size,
+            verbose=checked_verbose(self.verbose),
+            n_classes=0,  # not known yet
             random=check_random_state(self.random_state),
         )
 
     def _parts(self, X: Any, y: Any, sample_weight: Any, X_trusted: Any, y_trusted: Any) -> _Parts:
-        A, labels = validate_data(self, X, y, ensure_min_samples=2, **FORMAT)
-        check_classification_targets(labels)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, A, dtype=np.float64, ensure_non_negative=True)
+        A, labels = named_rows(self, ("X", "y"), X, y, None)
+        require_moderate("X", A, _COMPUTED)
+        weights = None if sample_weight is None else checked_weights("sample_weight", sample_weight, A, _COMPUTED)
         counted = np.ones(labels.shape, dtype=bool) if weights is None else weights > 0
         self.classes_, codes = _classes(labels, counted)
         trusted = self._trusted(X_trusted, y_trusted, A)
@@ -255,7 +257,7 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         return _Parts(rows, silent, trusted, counted, place, center, units)
 
     def _trusted(self, X_trusted: Any, y_trusted: Any, A: Any) -> DistinctRows | None:
-        given = further_rows(self, ("X_trusted", "y_trusted"), X_trusted, y_trusted)
+        given = further_rows(self, ("X_trusted", "y_trusted"), X_trusted, y_trusted, _COMPUTED)
         if given is None:
             return None
         A_trusted, labels = given
@@ -276,9 +278,11 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
             return clean(parts.rows, parts.trusted, parts.silent, settings)
         if parts.rows.codes.size < 2:
             raise ValueError("X_trusted: found None, and no different rows to hold any out; expected trusted rows")
+        n = parts.rows.codes.size
+        k = n_held_out(self.trusted_fraction, n)
         warnings.warn(
-            f"X_trusted: found None; {self.trusted_fraction:.0%} of the rows are held out and trusted, though their "
-            "labels may be wrong, too. Give rows with right labels: a few hundred are worth a lot",
+            f"X_trusted: found None; {k} of {n} different rows {'are' if k > 1 else 'is'} held out and trusted, though "
+            "their labels may be wrong, too. Give rows with right labels: a few hundred are worth a lot",
             stacklevel=3,
         )
         return clean_without_trusted(parts.rows, parts.silent, self.trusted_fraction, settings)
@@ -319,10 +323,24 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         )
 
 
+def _checked_ridge(ridge: Any) -> float | None:
+    """Return c_r; None for an automatic one."""
+    wanted = f"'auto' or a number from {1 / _LARGEST_RIDGE:g} to {_LARGEST_RIDGE:g}"
+    if isinstance(ridge, str):
+        if ridge == "auto":
+            return None
+        raise ValueError(f"ridge: found {ridge!r}; expected {wanted}")
+    try:
+        number = real("ridge", ridge, positive=True)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"ridge: found {ridge!r}; expected {wanted}") from error
+    if not 1 / _LARGEST_RIDGE <= number <= _LARGEST_RIDGE:
+        raise ValueError(f"ridge: found {number:g}; expected {wanted}")
+    return number
+
+
 def _classes(labels: Array, counted: Array) -> tuple[Array, Array]:
     """Return the classes, which have rows of positive weight, and labels as their numbers."""
-    if not counted.any():
-        raise ValueError("sample_weight: found weights that are all zero; expected one above")
     classes = np.unique(labels[counted])
     if classes.size < 2:
         raise ValueError(

@@ -94,6 +94,24 @@ class Model(NamedTuple):
         return np.asarray(softmax(scores, axis=1), dtype=np.float64)
 
 
+def n_held_out(share: float, n: int) -> int:
+    """Return how many rows a share of them is, where some are left on both sides.
+
+    Parameters
+    ----------
+    share : float
+        Between 0 and 1.
+    n : int
+        The number of rows, at least 2.
+
+    Returns
+    -------
+    int
+        From 1 to n - 1.
+    """
+    return min(max(round(share * n), 1), n - 1)
+
+
 def split(codes: Array, share: float, random: np.random.RandomState) -> tuple[Array, Array]:
     """Hold out some rows, stratified by class where every class has enough.
 
@@ -114,11 +132,11 @@ def split(codes: Array, share: float, random: np.random.RandomState) -> tuple[Ar
         The others.
     """
     n, sizes = codes.size, np.bincount(codes)
-    n_held_out = min(max(round(share * n), 1), n - 1)
+    held_out = n_held_out(share, n)
     sizes = sizes[sizes > 0]
-    stratified = sizes.min() >= 2 and min(n_held_out, n - n_held_out) >= sizes.size
+    stratified = sizes.min() >= 2 and min(held_out, n - held_out) >= sizes.size
     splitter = StratifiedShuffleSplit if stratified else ShuffleSplit
-    return next(splitter(1, test_size=n_held_out, random_state=random).split(np.zeros((n, 1)), codes))
+    return next(splitter(1, test_size=held_out, random_state=random).split(np.zeros((n, 1)), codes))
 
 
 def folds(codes: Array, k: int, random: np.random.RandomState) -> list[tuple[Array, Array]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
+from nbo.problems._folds import given_pairs, pair_of, part_array, splits
 from nbo.sklearn._rows import GivenRows
 
 Array = npt.NDArray[Any]
@@ -88,12 +88,7 @@ def criterion(cv: Any, rows: GivenRows, labels: Array | None, random_state: Any)
         return _numbered(int(cv), n, labels, random_state)
     if isinstance(cv, numbers.Real):
         return _share(float(cv), n, labels, random_state)
-    if callable(getattr(cv, "split", None)):
-        pairs = [(np.asarray(train), np.asarray(held_out)) for train, held_out in cv.split(rows.A, rows.b)]
-        return Criterion(pairs, _counted(len(pairs), f"of {type(cv).__name__}"))
-    if isinstance(cv, Iterable):
-        return _given(cv, rows)
-    raise TypeError(f"cv: found {cv!r} ({type(cv).__name__}); expected {_WANTED}")
+    return _given(cv, rows)
 
 
 def _counted(folds: int, whose: str) -> str:
@@ -121,12 +116,14 @@ def _numbered(folds: int, n: int, labels: Array | None, random_state: Any) -> Cr
 def _share(share: float, n: int, labels: Array | None, random_state: Any) -> Criterion:
     if not 0 < share < 1:
         raise ValueError(f"cv: found {share}; expected {_WANTED}")
+    held_out = int(np.ceil(share * n))
+    if held_out >= n:
+        raise ValueError(f"cv: found {share}, which holds out all {n} rows; expected a share that leaves some to train")
     text = f"one split that holds out {share:.3g} of the rows"
     plain = ShuffleSplit(1, test_size=share, random_state=random_state)
     if labels is None:
         return _split(plain, n, None, text)
     sizes = np.bincount(labels)
-    held_out = int(np.ceil(share * n))
     if sizes.min() < 2 or min(held_out, n - held_out) < sizes.size:
         warnings.warn(
             f"cv: a class has {sizes.min()} rows, and {held_out} of {n} rows are to be held out: the split is not "
@@ -145,28 +142,29 @@ def _split(splitter: Any, n: int, labels: Array | None, text: str) -> Criterion:
         try:
             return Criterion(list(splitter.split(np.zeros((n, 1)), labels)), text)
         except ValueError as error:
-            raise ValueError(f"cv: {error}") from error
+            raise ValueError(f"cv: found {text}, which {n} rows do not allow ({error}); expected {_WANTED}") from error
 
 
-def _given(cv: Iterable[Any], rows: GivenRows) -> Criterion:
-    """Return pairs of row numbers of what was given without the rows that have no weight."""
-    place = np.full(rows.n_given, -1)
-    place[rows.numbers] = np.arange(rows.numbers.size)
+def _given(cv: Any, rows: GivenRows) -> Criterion:
+    """Return pairs of row numbers, those of an iterable without the rows that have no weight."""
+    given = given_pairs("cv", cv, rows.A, rows.b, _WANTED)
+    if splits(cv):  # which has seen the rows that are left
+        place, whose = np.arange(rows.numbers.size), f"of {type(cv).__name__}"
+    else:
+        place, whose = np.full(rows.n_given, -1), "as given"
+        place[rows.numbers] = np.arange(rows.numbers.size)
     pairs = []
-    for k, pair in enumerate(cv):
-        try:
-            train, held_out = pair
-        except (TypeError, ValueError):
-            raise TypeError(f"cv: found {pair!r} as pair {k}; expected a pair (train, held_out)") from None
+    for k, pair in enumerate(given):
+        train, held_out = pair_of("cv", k, pair)
         pairs.append((_placed(place, k, train), _placed(place, k, held_out)))
-    if not pairs:
-        raise ValueError(f"cv: found no pairs; expected {_WANTED}")
-    return Criterion(pairs, _counted(len(pairs), "as given"))
+    return Criterion(pairs, _counted(len(pairs), whose))
 
 
 def _placed(place: Array, k: int, part: Any) -> Array:
-    chosen = np.asarray(part)
     wanted = f"row numbers from 0 to {place.size - 1}, or a mask of shape ({place.size},)"
+    chosen = part_array("cv", f"part of pair {k}", part, wanted)
+    if chosen.ndim == 1 and not chosen.size:
+        raise ValueError(f"cv: found an empty part in pair {k}; expected {wanted}")
     if chosen.dtype == bool and chosen.shape == place.shape:
         chosen = np.flatnonzero(chosen)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
@@ -219,7 +217,7 @@ def without_unlearnt(chosen: Criterion, codes: Array, classes: Array) -> Criteri
     found = f"training rows lack classes ({'; '.join(lacking)})"
     if not pairs:
         raise ValueError(
-            f"cv: {found}; expected at least one fold that can learn every class: shuffle or stratify them"
+            f"cv: found that {found}; expected at least one fold that can learn every class: shuffle or stratify them"
         )
     warnings.warn(f"cv: {found}: these folds are left out; shuffle or stratify the folds", stacklevel=4)
     return Criterion(pairs, f"{len(pairs)} of {chosen.text}")

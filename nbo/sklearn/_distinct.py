@@ -83,17 +83,8 @@ class DistinctRows(NamedTuple):
         -------
         DistinctRows
             With the same labels and weights.
-
-        Raises
-        ------
-        ValueError
-            If a value is too large for that.
         """
-        with np.errstate(over="ignore"):
-            A = self.A.astype(np.float32, copy=False)
-        if not np.isfinite(A.data if sp.issparse(A) else A).all():
-            raise ValueError("X: found values beyond 3e38; expected features of a smaller scale (StandardScaler)")
-        return self._replace(A=A)
+        return self._replace(A=self.A.astype(np.float32, copy=False))
 
 
 def distinct(A: Any, codes: Array, weights: Array | None) -> tuple[DistinctRows, Array]:

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.multiclass import check_classification_targets
 
 from nbo.problems import BinaryLogistic, MultinomialLogistic
 from nbo.problems._linear import PenalisedLinearModel
@@ -114,7 +113,6 @@ class BilevelLogisticRegression(LinearClassifier, PenaltyTuner):
         return tags
 
     def _encoded(self, rows: GivenRows, validation: GivenRows | None) -> tuple[GivenRows, GivenRows | None]:
-        check_classification_targets(rows.b)
         self.classes_, codes = np.unique(rows.b, return_inverse=True)
         if self.classes_.size < 2:
             raise ValueError(

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nbo.problems import Ridge
 from nbo.problems._linear import PenalisedLinearModel
 from nbo.sklearn._base import UNBOUNDED, PenaltyTuner
+from nbo.sklearn._given import require_spread
 from nbo.sklearn._rows import FORMAT, GivenRows
 
 Array = npt.NDArray[Any]
@@ -103,7 +104,7 @@ class BilevelRidge(RegressorMixin, PenaltyTuner):
 
     _outputs: ClassVar[str] = "output"
     _problem_outputs: ClassVar[str] = "target"
-    _y_checks: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}
+    _y_checks: ClassVar[dict[str, Any]] = {"numeric": True}
     _loss_name: ClassVar[str] = "half squared error"
     _strength: ClassVar[str] = "alpha"
 
@@ -136,7 +137,11 @@ class BilevelRidge(RegressorMixin, PenaltyTuner):
         b = _columns(rows.b)
         self._single_target = rows.b.ndim == 1
         center = np.average(b, axis=0, weights=rows.weights) if self.fit_intercept else np.zeros(b.shape[1])
-        scale = float(np.sqrt(np.mean(np.average((b - center) ** 2, axis=0, weights=rows.weights))))
+        # exact, as it is a power of 2: squares and their weighted sums stay representable
+        unit = float(np.ldexp(1.0, np.frexp(np.abs(b - center).max())[1]))
+        scale = float(np.sqrt(np.mean(np.average(((b - center) / unit) ** 2, axis=0, weights=rows.weights))))
+        scale *= unit
+        require_spread(scale, rows.A.dtype)
         self._center, self._scale = center, scale if scale > 0 else 1.0
         encoded = rows._replace(b=(b - center) / self._scale)
         if validation is None:

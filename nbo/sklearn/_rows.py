@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
+
+from nbo._validation import require_unmasked
+from nbo.sklearn._given import checked_labels, checked_targets, checked_weights, naming, require_moderate
 
 Array = npt.NDArray[Any]
 
@@ -49,7 +52,7 @@ def training_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, **checks: 
     X, y, sample_weight : array_like
         As given to `fit`.
     **checks
-        More arguments of `validate_data`.
+        More arguments of `named_rows`.
 
     Returns
     -------
@@ -59,13 +62,58 @@ def training_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, **checks: 
     Raises
     ------
     TypeError, ValueError
-        For bad data, in scikit-learn's words.
+        For bad data, with the argument's name.
     """
-    A, b = validate_data(estimator, X, y, ensure_min_samples=2, **FORMAT, **checks)
-    return _weighty("sample_weight", A, b, sample_weight)
+    A, b = named_rows(estimator, ("X", "y"), X, y, None, **checks)
+    return _weighty("sample_weight", A, b, sample_weight, A.dtype)
 
 
-def validation_rows(estimator: Any, X_val: Any, y_val: Any, sample_weight_val: Any, **checks: Any) -> GivenRows | None:
+def named_rows(
+    estimator: Any, names: tuple[str, str], X: Any, y: Any, dtype: npt.DTypeLike | None, *, numeric: bool = False
+) -> tuple[Any, Array]:
+    """Return checked rows and their labels or targets; each argument is checked for itself, under its name.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        What is fitted.
+    names : tuple of str
+        What messages call `X` and `y`.
+    X, y : array_like
+        As given to `fit`.
+    dtype : dtype or None
+        What is computed in; None for the training rows, which tell it and the features.
+    numeric : bool
+        Whether `y` holds targets, one or several a row, and no labels.
+
+    Returns
+    -------
+    tuple
+        The rows, and what they have each.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For bad data.
+    """
+    first = dtype is None
+    require_unmasked(names[0], X)
+    with naming(names[0], "rows of real numbers, (n, p), dense or sparse"):
+        A = validate_data(estimator, X, reset=first, ensure_min_samples=2 if first else 1, **FORMAT)
+    dtype = A.dtype if dtype is None else dtype
+    require_moderate(names[0], A, dtype)
+    b = checked_targets(names[1], y, dtype) if numeric else checked_labels(names[1], y, first=first)
+    if b.shape[0] != A.shape[0]:
+        raise ValueError(
+            f"{names[1]}: found {b.shape[0]} entries (inconsistent numbers of samples); expected {A.shape[0]}, one a "
+            f"row of {names[0]}"
+        )
+    return A, b
+
+
+def validation_rows(
+    estimator: Any, X_val: Any, y_val: Any, sample_weight_val: Any, dtype: npt.DTypeLike, **checks: Any
+) -> GivenRows | None:
     """Return the validation rows, if there are any.
 
     Parameters
@@ -74,8 +122,10 @@ def validation_rows(estimator: Any, X_val: Any, y_val: Any, sample_weight_val: A
         Which knows its features.
     X_val, y_val, sample_weight_val : array_like or None
         As given to `fit`.
+    dtype : dtype
+        Of the training rows.
     **checks
-        More arguments of `validate_data`.
+        More arguments of `named_rows`.
 
     Returns
     -------
@@ -89,11 +139,13 @@ def validation_rows(estimator: Any, X_val: Any, y_val: Any, sample_weight_val: A
     """
     if X_val is None and y_val is None and sample_weight_val is not None:
         raise ValueError("sample_weight_val: found weights without X_val and y_val; expected all three or none")
-    found = further_rows(estimator, ("X_val", "y_val"), X_val, y_val, **checks)
-    return None if found is None else _weighty("sample_weight_val", *found, sample_weight_val)
+    found = further_rows(estimator, ("X_val", "y_val"), X_val, y_val, dtype, **checks)
+    return None if found is None else _weighty("sample_weight_val", *found, sample_weight_val, dtype)
 
 
-def further_rows(estimator: Any, names: tuple[str, str], X: Any, y: Any, **checks: Any) -> tuple[Any, Array] | None:
+def further_rows(
+    estimator: Any, names: tuple[str, str], X: Any, y: Any, dtype: npt.DTypeLike, **checks: Any
+) -> tuple[Any, Array] | None:
     """Return rows besides those that an estimator is fitted on, if there are any.
 
     Parameters
@@ -104,8 +156,10 @@ def further_rows(estimator: Any, names: tuple[str, str], X: Any, y: Any, **check
         What messages call `X` and `y`.
     X, y : array_like or None
         As given to `fit`.
+    dtype : dtype
+        What is computed in.
     **checks
-        More arguments of `validate_data`.
+        More arguments of `named_rows`.
 
     Returns
     -------
@@ -122,22 +176,16 @@ def further_rows(estimator: Any, names: tuple[str, str], X: Any, y: Any, **check
     if X is None or y is None:
         missing, found = names if X is None else reversed(names)
         raise ValueError(f"{missing}: found None beside {found}; expected both {names[0]} and {names[1]}, or neither")
-    try:
-        A, b = validate_data(estimator, X, y, reset=False, **FORMAT, **checks)
-    except ValueError as error:
-        raise ValueError(f"{', '.join(names)}: {error}") from error
-    return A, b
+    return named_rows(estimator, names, X, y, dtype, **checks)
 
 
-def _weighty(name: str, A: Any, b: Array, sample_weight: Any) -> GivenRows:
+def _weighty(name: str, A: Any, b: Array, sample_weight: Any, dtype: npt.DTypeLike) -> GivenRows:
     """Drop rows of zero weight, which are nobody's."""
     n = A.shape[0]
     if sample_weight is None:
         return GivenRows(A, b, None, np.arange(n), n)
-    weights = _check_sample_weight(sample_weight, A, dtype=np.float64, ensure_non_negative=True)
+    weights = checked_weights(name, sample_weight, A, dtype)
     numbers = np.flatnonzero(weights)
-    if not numbers.size:
-        raise ValueError(f"{name}: found weights that are all zero; expected one above")
     if numbers.size < n:
         A, b, weights = A[numbers], b[numbers], weights[numbers]
     return GivenRows(A, b, weights, numbers, n)

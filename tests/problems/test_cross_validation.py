@@ -280,10 +280,10 @@ def test_masks_stand_for_rows_and_inputs_are_copied():
         (True, TypeError, "expected an integer"),
         ("five", TypeError, r"expected an integer >= 2, an object with split"),
         (None, TypeError, r"expected an integer >= 2, an object with split"),
-        ([], ValueError, "found none"),
+        ([], ValueError, "found no pairs"),
         ([np.arange(3)], TypeError, "as fold 0; expected a pair"),
-        ([(range(9), [])], ValueError, "held-out part of fold 0 is empty"),
-        ([([0, 1, 1], [2])], ValueError, "training part of fold 0 has 1 repetitions"),
+        ([(range(9), [])], ValueError, "found the held-out part of fold 0 empty"),
+        ([([0, 1, 1], [2])], ValueError, "found the training part of fold 0 with 1 repetitions"),
         ([([0, 1], [1, 2])], ValueError, "found 1 rows, such as 1, in both parts of fold 0"),
         ([([0, -1], [1, 2])], ValueError, "from -1 to 0; expected different row numbers from 0 to 29"),
         ([([0, 30], [1, 2])], ValueError, "from 0 to 30"),
@@ -308,6 +308,9 @@ def test_other_bad_arguments_are_refused():
         CrossValidation(nbo.problems.ConvexToy(3))
     with pytest.raises(ValueError, match=r"^random_state: found 0 beside folds"):
         CrossValidation(case.problem, PAIRS, random_state=0)
+    for folds in (None, "5", [], np.array(3), KFold):
+        with pytest.raises((TypeError, ValueError), match=r"^folds: found .*; expected an integer >= 2, an object"):
+            CrossValidation(case.problem, folds, random_state=0)
     with pytest.raises(ValueError, match=r"^random_state: found 4294967296"):
         CrossValidation(case.problem, 3, random_state=2**32)
     with pytest.raises(ValueError, match=r"^y: found shape \(5,\); expected \(12,\)"):

@@ -189,7 +189,7 @@ def test_folds_that_miss_a_class(three):
     with pytest.warns(UserWarning, match="cv: training rows lack classes .*left out; shuffle or stratify"):
         model = fitted(X[order], y[order], cv=KFold(3))
     assert model.report_.n_folds < 3 and model.predict_proba(X).shape == (80, 3)
-    with pytest.raises(ValueError, match=r"cv: training rows lack classes .*shuffle or stratify"):
+    with pytest.raises(ValueError, match=r"cv: found that training rows lack classes .*shuffle or stratify"):
         fitted(X, np.arange(80) >= 40, cv=KFold(2))
 
 
@@ -271,11 +271,11 @@ def test_validation_weights(rows):
         ({"cv": True}, TypeError, "cv: found True"),
         ({"cv": None}, TypeError, "cv: found None"),
         ({"cv": []}, ValueError, "cv: found no pairs"),
-        ({"cv": [1, 2]}, TypeError, "cv: found 1 as pair 0"),
+        ({"cv": [1, 2]}, TypeError, "cv: found 1 as fold 0"),
         ({"cv": [([0.5], [1])]}, TypeError, "cv: found type float64"),
         ({"cv": [([0, 100], [1])]}, ValueError, "cv: found rows from 0 to 100"),
         ({"cv": [(range(40), [1])]}, ValueError, "cv: found 1 rows, such as 1, in both parts"),
-        ({"cv": [(range(40), np.arange(0))]}, ValueError, "cv: the held-out part of fold 0 is empty"),
+        ({"cv": [(range(40), np.arange(0))]}, ValueError, "cv: found an empty part in pair 0"),
         ({"penalty_prior": "wide"}, ValueError, "penalty_prior: found 'wide'"),
         ({"penalty_prior": 0.0}, ValueError, "penalty_prior: found 0"),
         ({"refit": "yes"}, TypeError, "refit: found 'yes'"),
