@@ -141,6 +141,64 @@ def accumulate(rows: Any, lo: int, hi: int, coefficients: Any, matrices: Any) ->
         first = last
 
 
+def turning_pays(rows: Any, lo: int, hi: int, vectors: Any) -> bool:
+    """Tell whether a pass over rows had better turn its vectors, which is for sparse rows to decide.
+
+    Parameters
+    ----------
+    rows : (n, p) array or tuple of arrays
+        As for `margins`.
+    lo, hi : int
+        The rows are lo <= i < hi.
+    vectors : (k, p or more) array
+        The vectors.
+
+    Returns
+    -------
+    bool
+        False for dense rows, and known to be so in compiled code.
+    """
+    return isinstance(rows, tuple) and bool(csr.turning_pays(rows, lo, hi, vectors))
+
+
+def turned_margins(rows: Any, lo: int, hi: int, turned: Any, products: Any) -> None:
+    """Store the products of a block of sparse rows with vectors that are turned.
+
+    products[q, i - lo] = rows[i] . turned[:, q], of which only the first p entries count.
+
+    Parameters
+    ----------
+    rows : tuple of arrays
+        As for `margins`.
+    lo, hi : int
+        The block is lo <= i < hi.
+    turned : (p or more, k) array
+        The vectors in columns.
+    products : (columns, rows) array
+        Receives the products.
+    """
+    csr.turned_margins(rows, lo, hi, turned, products)
+
+
+def turned_accumulate(rows: Any, lo: int, hi: int, coefficients: Any, turned: Any) -> None:
+    """Add combinations of a block of sparse rows to vectors that are turned.
+
+    turned[:, q] += sum_i coefficients[q, i - lo] rows[i], in its first p entries.
+
+    Parameters
+    ----------
+    rows : tuple of arrays
+        As for `margins`.
+    lo, hi : int
+        The block.
+    coefficients : (columns, rows) array
+        A coefficient for each row.
+    turned : (p or more, k) array
+        What is added to.
+    """
+    csr.turned_accumulate(rows, lo, hi, coefficients, turned)
+
+
 @type_callable(scratch)
 def _type_scratch(context: Any) -> Any:
     return lambda like, columns: types.Array(like.dtype, 2, "C")
@@ -199,8 +257,14 @@ def _type_product(context: Any) -> Any:
     return lambda rows, lo, hi, columns, products: types.void
 
 
-for _function in (margins, accumulate):
+for _function in (margins, accumulate, turned_margins, turned_accumulate):
     type_callable(_function)(_type_product)
+
+
+@type_callable(turning_pays)
+def _type_turning_pays(context: Any) -> Any:
+    return lambda rows, lo, hi, vectors: types.boolean
+
 
 _DENSE = (types.Array, types.Integer, types.Integer)
 _SPARSE = (types.BaseTuple, types.Integer, types.Integer)
@@ -232,6 +296,32 @@ def _lower_sparse_margins(context: Any, builder: Any, signature: Any, arguments:
 @lower_builtin(accumulate, *_SPARSE, types.Array, types.BaseTuple)
 def _lower_sparse_accumulate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return _call(context, builder, csr.block_accumulate, signature, arguments)
+
+
+@lower_builtin(turning_pays, *_DENSE, types.Array)
+def _lower_dense_turning_pays(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return context.get_constant(types.boolean, False)
+
+
+@lower_builtin(turning_pays, *_SPARSE, types.Array)
+def _lower_sparse_turning_pays(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return _call(context, builder, csr.turning_pays, signature, arguments)
+
+
+@lower_builtin(turned_margins, *_DENSE, types.Array, types.Array)
+@lower_builtin(turned_accumulate, *_DENSE, types.Array, types.Array)
+def _lower_dense_turned(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return context.get_dummy_value()  # never executed
+
+
+@lower_builtin(turned_margins, *_SPARSE, types.Array, types.Array)
+def _lower_sparse_turned_margins(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return _call(context, builder, csr.turned_margins, signature, arguments)
+
+
+@lower_builtin(turned_accumulate, *_SPARSE, types.Array, types.Array)
+def _lower_sparse_turned_accumulate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return _call(context, builder, csr.turned_accumulate, signature, arguments)
 
 
 class _Columns:

@@ -1,7 +1,9 @@
 """Products with a few rows in compressed sparse form: margins, and their transpose.
 
 `rows` is (values, indices, indptr). Vectors are taken two at a time, so that an entry is loaded once for both. Indices
-are unsigned, which frees loops of tests for negative ones.
+are unsigned, which frees loops of tests for negative ones. Where there are many vectors and a pass over many entries,
+they had better be turned: all numbers of a column then lie side by side, and an entry finds them in a few lines of the
+cache instead of one a vector.
 """
 
 from __future__ import annotations
@@ -59,6 +61,85 @@ def block_accumulate(rows, lo, hi, coefficients, matrices):  # type: ignore[no-u
         if paired < M.shape[0]:
             _add_single(rows, lo, hi, coefficients[first + paired], M[paired])
         first += M.shape[0]
+
+
+#: Vectors, and entries for each column, from which turning them takes less time than it saves.
+_VECTORS, _ENTRIES = 4, 4
+
+
+def turning_pays(rows, lo, hi, vectors):  # type: ignore[no-untyped-def]
+    """Tell whether a pass over some rows had better turn its vectors; see `nbo.kernels.blocks.turning_pays`.
+
+    Parameters
+    ----------
+    rows : tuple of arrays
+        (values, indices, indptr) of all rows.
+    lo, hi : int
+        The rows are lo <= i < hi.
+    vectors : (k, p or more) array
+        The vectors.
+
+    Returns
+    -------
+    bool
+        Whether they are many, and the entries, too.
+    """
+    _, _, indptr = rows
+    entries = np.int64(indptr[hi]) - np.int64(indptr[lo])
+    return vectors.shape[0] >= _VECTORS and entries >= _ENTRIES * vectors.shape[1]
+
+
+def turned_margins(rows, lo, hi, turned, products):  # type: ignore[no-untyped-def]
+    """Store the products of a few rows with turned vectors; see `nbo.kernels.blocks.turned_margins`.
+
+    Parameters
+    ----------
+    rows : tuple of arrays
+        (values, indices, indptr) of all rows.
+    lo, hi : int
+        The block is lo <= i < hi.
+    turned : (p or more, k) array
+        The vectors in columns.
+    products : (columns, rows) array
+        Receives the products.
+    """
+    values, indices, indptr = rows
+    k = turned.shape[1]
+    totals = np.empty(k, values.dtype)
+    for i in range(lo, hi):
+        totals[:] = 0
+        for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            a, j = values[e], indices[e]
+            for q in range(k):
+                totals[q] += a * turned[j, q]
+        for q in range(k):
+            products[q, i - lo] = totals[q]
+
+
+def turned_accumulate(rows, lo, hi, coefficients, turned):  # type: ignore[no-untyped-def]
+    """Add combinations of a few rows to turned vectors; see `nbo.kernels.blocks.turned_accumulate`.
+
+    Parameters
+    ----------
+    rows : tuple of arrays
+        (values, indices, indptr) of all rows.
+    lo, hi : int
+        The block is lo <= i < hi.
+    coefficients : (columns, rows) array
+        A coefficient for each row.
+    turned : (p or more, k) array
+        What is added to.
+    """
+    values, indices, indptr = rows
+    k = turned.shape[1]
+    mine = np.empty(k, values.dtype)
+    for i in range(lo, hi):
+        for q in range(k):
+            mine[q] = coefficients[q, i - lo]
+        for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            a, j = values[e], indices[e]
+            for q in range(k):
+                turned[j, q] += a * mine[q]
 
 
 @helper(forceinline=True)

@@ -12,10 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from nbo._dual import by_class
 from nbo._kernel_forms import KEEPING
 from nbo.kernels import links
-from nbo.kernels.blocks import accumulate, by_rows, margins, workspace
+from nbo.kernels.blocks import (
+    accumulate,
+    by_rows,
+    margins,
+    turned_accumulate,
+    turned_margins,
+    turning_pays,
+    workspace,
+)
 from nbo.kernels.engine import helper
 from nbo.kernels.losses import (
     SPARE,
@@ -111,21 +121,49 @@ def _matrices(loss, V):  # type: ignore[no-untyped-def]
 @helper(inline="always")
 def _margins(loss, A, start, stop, vectors, work):  # type: ignore[no-untyped-def]
     margins(A, start, stop, vectors, work)
+    _add_all_intercepts(loss, stop - start, vectors, work)
+
+
+@helper(inline="always")
+def _add_all_intercepts(loss, count, vectors, work):  # type: ignore[no-untyped-def]
     if loss.width > loss.n_features:
         first = 0
         for m in range(len(vectors)):
-            _add_intercepts(loss.n_features, stop - start, vectors[m], work[first:])
+            _add_intercepts(loss.n_features, count, vectors[m], work[first:])
             first += vectors[m].shape[0]
 
 
 @helper(inline="always")
 def _accumulate(loss, A, start, stop, work, sums):  # type: ignore[no-untyped-def]
     accumulate(A, start, stop, work, sums)
+    _sum_up_all(loss, stop - start, work, sums)
+
+
+@helper(inline="always")
+def _sum_up_all(loss, count, work, sums):  # type: ignore[no-untyped-def]
     if loss.width > loss.n_features:
         first = 0
         for m in range(len(sums)):
-            _sum_up(loss.n_features, stop - start, work[first:], sums[m])
+            _sum_up(loss.n_features, count, work[first:], sums[m])
             first += sums[m].shape[0]
+
+
+@helper
+def _turned(M, wanted):  # type: ignore[no-untyped-def]
+    """Return the transpose of a matrix in memory of its own, of no size where it is not wanted."""
+    turned = np.empty((M.shape[1] if wanted else 0, M.shape[0]), M.dtype)
+    for j in range(turned.shape[0]):
+        for q in range(M.shape[0]):
+            turned[j, q] = M[q, j]
+    return turned
+
+
+@helper
+def _turn_back(loss, turned, M):  # type: ignore[no-untyped-def]
+    """Store all columns but the intercepts' of a matrix from its transpose."""
+    for q in range(M.shape[0]):
+        for j in range(loss.n_features):
+            M[q, j] = turned[j, q]
 
 
 @helper
@@ -235,13 +273,25 @@ def _add_kept_products(level, loss, weighting, lo, hi, scale, x, V, out, curvatu
     A, _, _, _ = level
     c = outputs(loss)
     work = workspace(V, c + V.shape[0] + SPARE)
+    turns = turning_pays(A, lo, hi, V)
+    turned, sums = _turned(V, turns), _turned(out, turns)
     for start in range(lo, hi, work.shape[1]):
         stop = min(start + work.shape[1], hi)
-        _margins(loss, A, start, stop, (V,), work[c:])
+        if turns:
+            turned_margins(A, start, stop, turned, work[c:])
+            _add_all_intercepts(loss, stop - start, (V,), work[c:])
+        else:
+            _margins(loss, A, start, stop, (V,), work[c:])
         _factors(weighting, level, x, start, stop - start, scale, spare(work, 0))
         recall(loss, start, stop - start, work, curvatures)
         products(loss, stop - start, work, c, c + V.shape[0])
-        _accumulate(loss, A, start, stop, work[c:], (out,))
+        if turns:
+            turned_accumulate(A, start, stop, work[c:], sums)
+            _sum_up_all(loss, stop - start, work[c:], (out,))
+        else:
+            _accumulate(loss, A, start, stop, work[c:], (out,))
+    if turns:
+        _turn_back(loss, sums, out)
 
 
 @helper(forceinline=True)

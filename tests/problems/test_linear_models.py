@@ -619,3 +619,25 @@ def test_plain_python_gives_the_same_runs():
             found = nbo.minimize(case.problem, x0, method=method, max_iter=6, random_state=3, options=RUNS)
             wanted = np.array([float(word) for word in next(lines).split()])
             np.testing.assert_allclose(np.concatenate([found[part] for part in "xyu"]), wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize(("n_classes", "k"), [(2, 1), (2, 5), (4, 1), (4, 3)])
+@pytest.mark.parametrize("n_columns", [8, 400])
+def test_sparse_products_with_many_outputs_are_those_of_dense_rows(dtype, fit_intercept, n_classes, k, n_columns):
+    """Vectors are turned where there are many, and many entries a column: at 8 columns, not at 400."""
+    rng = np.random.default_rng(0)
+    A = (rng.standard_normal((300, n_columns)) * (rng.random((300, n_columns)) < 0.3)).astype(dtype)
+    A[:, -1] = 0
+    b = rng.integers(n_classes, size=300)
+    settings = {"n_classes": n_classes, "fit_intercept": fit_intercept, "penalty": "shared"}
+    products = []
+    for rows in (A, sp.csr_array(A)):
+        problem = nbo.problems.MultinomialLogistic(rows, b, rows, b, **settings)
+        y, *V = np.random.default_rng(1).standard_normal((k + 1, problem.dim_y)).astype(dtype)
+        V = np.stack(V)
+        model = problem.lower_model(np.array([-3.0]), y)
+        model.grad_y_and_hvp(V[0])
+        products.append(model.hvp(V))
+    np.testing.assert_allclose(products[1], products[0], rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-6)
