@@ -98,7 +98,7 @@ def stage_report(stage: Stage) -> StageReport:
         loss=stage.loss,
         hypergrad_norm=float(result.hypergrad_norm),
         hypergrad_error=result.get("hypergrad_error"),
-        counts=result.counts + result.evaluation_counts,
+        counts=stage.look_counts + result.counts + result.evaluation_counts,
     )
 
 

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nbo.lower_level import DEFAULT_TOL, LowerSolution, solve_lower_level
+from nbo.oracles import OracleCounts
 from nbo.problems import CrossValidation
 from nbo.problems._linear import PenalisedLinearModel
 from nbo.result import BilevelResult
+from nbo.sklearn._first_look import first_look
 from nbo.sklearn._running import minimized
 
 Array = npt.NDArray[Any]
@@ -68,15 +70,17 @@ class Stage:
     y : ndarray
         The accurate models of the folds there, (n,).
     start : float
-        The x of all penalties at its start.
+        The x of all penalties without it: of the shared stage that of C = 1.
     start_loss, loss : float
-        The mean held-out loss at the start, as accurate as the solver needed it, and at the end, without a prior.
+        The mean held-out loss there, as accurate as was needed, and at the end, without a prior.
     lower, upper : float
         The box of every log penalty.
     path : dict
         Name -> array, an entry an iteration.
     seconds : float
         Wall time.
+    look_counts : OracleCounts
+        The oracle calls before the solver started.
     """
 
     name: str
@@ -89,6 +93,7 @@ class Stage:
     upper: float
     path: dict[str, Array]
     seconds: float
+    look_counts: OracleCounts = OracleCounts()  # noqa: RUF009 - immutable
 
 
 def prior_scale(penalty_prior: Any, n_folds: int, grouped: bool) -> float | None:
@@ -135,7 +140,7 @@ def box(n_train: float) -> tuple[float, float]:
 
 
 def tune_shared(problem: CrossValidation, n_train: float, settings: Settings) -> Stage:
-    """Tune one penalty for all coefficients, from C = 1 in units in which features and weights are of the order of one.
+    """Tune one penalty for all coefficients, from the best of some strengths that are a factor of ten apart.
 
     Parameters
     ----------
@@ -151,8 +156,17 @@ def tune_shared(problem: CrossValidation, n_train: float, settings: Settings) ->
     Stage
         With x in its path.
     """
-    x0 = np.clip([-np.log(n_train)], *box(n_train))
-    return _run("shared", problem, problem, settings, box(n_train), x0, None, None)
+    began, limits = time.perf_counter(), box(n_train)
+    untuned = float(np.clip(-np.log(n_train), *limits))
+    look = first_look(problem, untuned, limits)
+    found = _run("shared", problem, problem, settings, limits, np.array([look.x]), look.y, None)
+    return dataclasses.replace(
+        found,
+        start=untuned,
+        start_loss=look.untuned,
+        look_counts=look.counts,
+        seconds=time.perf_counter() - began,
+    )
 
 
 def tune_finer(problem: CrossValidation, shared_problem: CrossValidation, shared: Stage, settings: Settings) -> Stage:

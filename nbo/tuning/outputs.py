@@ -160,8 +160,9 @@ def _model_summary(model: FittedModel) -> dict[str, Any]:
 
 
 def _stage_summary(stage: Stage) -> dict[str, Any]:
-    """The search alone; its two kinds of counts and those of the one before it make up its model's."""
+    """The search alone; its three kinds of counts and those of the one before it make up its model's."""
     result = stage.result
+    before = stage.report.counts - result.counts - result.evaluation_counts
     return {
         "name": stage.name,
         "success": result.success,
@@ -173,6 +174,7 @@ def _stage_summary(stage: Stage) -> dict[str, Any]:
         "hypergradient_error": result.hypergrad_error,
         "hypergradient_error_kind": result.hypergrad_error_kind,
         "solver_seconds": result.seconds,
+        "first_look_counts": before.as_dict(),
         "solver_counts": result.counts.as_dict(),
         "evaluation_counts": result.evaluation_counts.as_dict(),
     }

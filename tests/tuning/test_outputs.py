@@ -64,7 +64,7 @@ def test_summary(folder, report):
         assert row["held_out_loss"] == stage.model.validation_loss
         assert row["hypergradient_error"] == stage.result.hypergrad_error
         assert row["value"] == stage.result.fun
-    kinds = ("solver_counts", "evaluation_counts")
+    kinds = ("first_look_counts", "solver_counts", "evaluation_counts")
     for last, model in enumerate(found["models"][2:], start=1):
         for oracle, count in model["counts"].items():
             assert count == sum(row[kind][oracle] for row in found["stages"][:last] for kind in kinds)
