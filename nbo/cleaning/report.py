@@ -59,11 +59,29 @@ def verdict(found: CleanedLabels) -> str:
         f"{report.n_suspects:,} of {report.n_rows:,} labels ({report.suspect_share:.1%}) are suspect: more likely "
         f"wrong than right. {table.A.shape[1]:,} features, {report.n_classes} labels, judged by {judged}."
     )
+    unknown = _unjudged(found)
+    if unknown:
+        listed = ", ".join(map(repr, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
+        text += (
+            f" That does not hold for labels without a trusted row ({listed}), and less for the others, which may be "
+            "mistaken for these: add trusted rows of every label."
+        )
     if not report.n_suspects:
         text += " No label is suspect: either all are right, or the rows cannot tell."
     if found.trusted is None:
-        text += " Labels of the rows that were held out may be wrong, too: give trusted rows for a better result."
+        text += (
+            " Labels of the rows that were held out may be wrong, too, which makes the weights cautious: many wrong "
+            "labels may be above 1/2. The order is better than that threshold, so go on down weights.csv by trust, or "
+            "give trusted rows."
+        )
     return text
+
+
+def _unjudged(found: CleanedLabels) -> list[str]:
+    """Return the labels that no trusted row has."""
+    if found.trusted is None:
+        return []
+    return sorted(set(found.table.label_names) - set(found.trusted.labels.tolist()))
 
 
 def _verdict(found: CleanedLabels) -> list[str]:
@@ -104,8 +122,8 @@ def _beside(found: CleanedLabels) -> list[str]:
         f"One could instead train a model on the {judges} alone and doubt every label that it disagrees with. It "
         f"disagrees with {report.n_disagree:,} labels ({report.n_disagree / report.n_rows:.1%}), "
         f"{report.n_both:,} of which are suspect here, too. Both judge {report.agreement:.1%} of the rows alike. The "
-        "simple way doubts many right labels of rows that are hard to tell apart; where both agree, a label is most "
-        "probably wrong.",
+        "simple way finds more of the wrong labels, and doubts more of the right ones, of rows that are hard to tell "
+        "apart; where both agree, a label is most probably wrong.",
         "",
     ]
 

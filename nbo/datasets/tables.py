@@ -88,11 +88,25 @@ def read_labelled(name_or_path: str | os.PathLike[str], target: str | None = Non
     A, names = checked_samples(found.table, found.source)
     labels, values = checked_labels(found.table.labels, A.shape[0], found.source)
     require_classes(values, found.source, 2, MOST_LABELS)
+    _require_repeated(labels, values, found.source)
     label_names = tuple(map(label_name, values))
     shown_labels = np.array(label_names)[np.searchsorted(values, labels)]
     return LabelledTable(
         A, shown_labels, found.name, names, label_names, found.source, found.description, found.table.columns
     )
+
+
+#: So many labels are classes however few rows each has; of more, each has so many rows on average.
+_FEW_LABELS, _ROWS_A_LABEL = 20, 5
+
+
+def _require_repeated(labels: np.ndarray, values: np.ndarray, source: str) -> None:
+    if values.size > max(_FEW_LABELS, labels.size / _ROWS_A_LABEL):
+        raise DataError(
+            f"{source}: found {values.size} different labels in {labels.size} rows, such as {label_name(values[0])!r} "
+            f"and {label_name(values[1])!r}, which are numbers to predict or names of rows; expected classes, each of "
+            f"{_ROWS_A_LABEL} rows or more on average"
+        )
 
 
 def built_in(loader: str, description: str) -> Callable[[], tuple[Table, str, str]]:

@@ -109,6 +109,10 @@ class CrossValidation(BilevelProblem):
         self.bounds, self.dtype = problem.bounds, problem.dtype
         self.constants_kind = problem.constants_kind
 
+    def __repr__(self) -> str:
+        name, (m, n) = type(self.problem).__name__, (self.dim_x, self.dim_y)
+        return f"<CrossValidation of {name}: {self.n_folds} folds, m = {m}, n = {n}>"
+
     def penalised(self, penalty: Any, prior: Any = None, *, noise_variance: float = 1.0, bounds: Any = None) -> Self:
         """Return the criterion of the same folds with other penalties.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import time
 import warnings
 from typing import Any, ClassVar, Self
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from nbo._clock import Timer
 from nbo._validation import flag, integer, real
 from nbo.lower_level import LowerSolution
 from nbo.problems import CrossValidation
@@ -137,7 +137,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         object
             The estimator itself.
         """
-        began = time.perf_counter()
+        timer = Timer()
         settings = self._checked_settings()
         rows = training_rows(self, X, y, sample_weight, **self._y_checks)
         validation = validation_rows(self, X_val, y_val, sample_weight_val, rows.A.dtype, **self._y_checks)
@@ -153,7 +153,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         whole = self._problem(every)
         require_penalty(self.penalty, self._outputs, (whole.n_outputs, whole.n_features))
         problem = _divided(whole, chosen)
-        self._tune(problem, chosen, settings, began)
+        self._tune(problem, chosen, settings, timer)
         return self
 
     def _judged(self, chosen: Criterion, b: Array) -> Criterion:
@@ -172,7 +172,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         tol, max_iter = real("tol", self.tol, positive=True), integer("max_iter", self.max_iter, minimum=1)
         return Settings(tol, max_iter, checked_verbose(self.verbose))
 
-    def _tune(self, problem: CrossValidation, chosen: Criterion, settings: Settings, began: float) -> None:
+    def _tune(self, problem: CrossValidation, chosen: Criterion, settings: Settings, timer: Timer) -> None:
         n_train = float(np.mean([part._rows.total for part in problem.problems]))
         follower = self._follower or Follower()
         settings = settings._replace(tol=max(settings.tol, LEAST_TOL[problem.dtype]), progress=follower.progress)
@@ -188,7 +188,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         self.validation_path_ = {stage.name: dict(stage.path) for stage in (shared, finer) if stage}
         # not in place: another fit may start from the same stage
         self.validation_path_["shared"]["x"] = shared.path["x"] + self._units.log_penalty
-        self.report_ = self._report(problem, chosen, shared, finer, began, n_train)
+        self.report_ = self._report(problem, chosen, shared, finer, timer.seconds(), n_train)
         self._warn(shared, finer, settings.tol)
 
     def _finer(self, problem: CrossValidation, shared: Stage) -> CrossValidation | None:
@@ -239,7 +239,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
         chosen: Criterion,
         shared: Stage,
         finer: Stage | None,
-        began: float,
+        seconds: float,
         n_train: float,
     ) -> TuningReport:
         last = finer or shared
@@ -262,7 +262,7 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
             at_upper=at_upper,
             at_lower=at_lower,
             stages=tuple(stage_report(stage) for stage in (shared, finer) if stage),
-            seconds=time.perf_counter() - began,
+            seconds=seconds,
         )
 
     @abc.abstractmethod
@@ -290,8 +290,8 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
                 advice = "or accept a larger tol: rounding limits it" if stalled else "raise max_iter or tol"
                 _warn(
                     f"the {stage.name} stage has not converged: {report.status} after {report.n_iter} iterations, with "
-                    f"a projected hypergradient of {report.hypergrad_norm:.2g} against a tolerance of {tol:.2g}. Scale "
-                    f"the features (StandardScaler), {advice}"
+                    f"a projected hypergradient of {report.hypergrad_norm:.2g} against {tol:.2g} times the criterion "
+                    f"at its start. Scale the features (StandardScaler), {advice}"
                 )
         if shared.result.x[0] <= shared.lower + 1e-2 or self.report_.at_lower:
             whose = listed(self.report_.at_lower) if self.report_.at_lower else "all coefficients"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from typing import Any, NamedTuple, Self
 
@@ -14,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from nbo._clock import Timer
 from nbo._validation import flag, integer, real
 from nbo.sklearn._classifier import LinearClassifier
 from nbo.sklearn._cleaning import Outcome, clean, clean_without_trusted
@@ -181,7 +181,7 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         UserWarning
             If there are no trusted rows, or none of some class.
         """
-        began = time.perf_counter()
+        timer = Timer()
         settings = self._checked_settings()
         parts = self._parts(X, y, sample_weight, X_trusted, y_trusted)
         settings = settings._replace(n_classes=self.classes_.size)
@@ -194,7 +194,7 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         self.ridge_, self.C_ = found.ridge * parts.units.feature**2, found.C / parts.units.strength
         self.result_, self.n_iter_ = found.result, found.result.nit
         self.validation_path_ = {key: history[key] for key in ("iteration", "seconds", "value", "hypergrad_norm")}
-        self.report_ = self._report(parts, outcome, time.perf_counter() - began)
+        self.report_ = self._report(parts, outcome, timer.seconds())
         return self
 
     def suspects(self, k: int | None = None) -> Array:

@@ -22,8 +22,8 @@ class BilevelLogisticRegression(LinearClassifier, PenaltyTuner):
 
     One shared penalty is found that minimises the mean log loss of held-out rows, as a continuous problem instead of
     over a grid of values. Finer penalties follow from there, under a prior around the shared one. The model is then
-    fitted on all rows at the tuned strength. The search starts at C = 1, or where that would be for features and
-    weights of the order of one if they are far from it: their units do not matter. Two classes give one row of
+    fitted on all rows at the tuned strength. The search starts at the best of C = 10, 1, 0.1, ..., 1/n for
+    features and weights of the order of one: their units do not matter. Two classes give one row of
     coefficients, more give a softmax model.
 
     Parameters

@@ -175,7 +175,7 @@ class TuningReport:
         held_out = f"{self.n_held_out:,} of {self.n_rows:,} rows" if self.n_folds == 1 else f"{self.n_rows:,} rows"
         lines = [f"Penalties tuned on {self.criterion} ({held_out}), mean {self.loss_name} of held-out rows:"]
         lines += [*self._table(), *self._verdict(), *self._bounds(), *map(str, self.stages)]
-        lines += [f"{stage.name} stage: {stage.message}" for stage in self.stages if not stage.success]
+        lines += [f"{stage.name} stage: {stage.message.split('; ')[0]}" for stage in self.stages if not stage.success]
         return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ", tabsize=2) for line in lines)
 
     def __str__(self) -> str:
@@ -194,11 +194,14 @@ class TuningReport:
     def _verdict(self) -> list[str]:
         if self.finer_loss is None:
             return []
+        if not all(stage.success for stage in self.stages):
+            return ["A stage ended early, so that nothing can be said about the finer penalties yet."]
         gain = 1 - self.finer_loss / self.shared_loss if self.shared_loss > 0 else 0.0
         if not self.finer_helped:
             how = f"changed this loss by {-gain:+.2%}" if gain else "did not change this loss"
             return [
-                f"The finer penalties did not help: they {how}. penalty='shared' is the simpler model and as good here."
+                f"The finer penalties did not help by more than {_NO_GAIN:.0%}: they {how}. penalty='shared' is the "
+                "simpler model and about as good here."
             ]
         return [
             f"The finer penalties lowered this loss by {gain:.1%}. The same rows have chosen them, so that new rows "
@@ -216,8 +219,8 @@ class TuningReport:
             lines.append(f"At the strongest penalty allowed: {listed(self.at_upper)}; held-out rows ask for no effect.")
         if self.at_lower:
             lines.append(
-                f"At the weakest penalty allowed: {listed(self.at_lower)}; held-out rows ask for none, or the rows are "
-                "separable."
+                f"At the weakest penalty allowed: {listed(self.at_lower)}; held-out rows ask for a weaker "
+                "one still, as where a few features tell all, or there is no noise."
             )
         return lines
 

@@ -24,8 +24,8 @@ class BilevelRidge(RegressorMixin, PenaltyTuner):
 
     One shared penalty is found that minimises the mean squared error of held-out rows, as a continuous problem instead
     of over a grid of values. Finer penalties follow from there, under a prior around the shared one. The model is then
-    fitted on all rows at the tuned strength. The search starts at alpha = 1, or where that would be for features and
-    weights of the order of one if they are far from it: neither their units nor those of the targets matter.
+    fitted on all rows at the tuned strength. The search starts at the best of alpha = 0.1, 1, 10, ..., n for features
+    and weights of the order of one: neither their units nor those of the targets matter.
 
     Parameters
     ----------

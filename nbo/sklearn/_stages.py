@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nbo._clock import Timer
 from nbo.lower_level import DEFAULT_TOL, LowerSolution, solve_lower_level
 from nbo.oracles import OracleCounts
 from nbo.problems import CrossValidation
@@ -78,7 +78,7 @@ class Stage:
     path : dict
         Name -> array, an entry an iteration.
     seconds : float
-        Wall time.
+        Wall time, without compilation.
     look_counts : OracleCounts
         The oracle calls before the solver started.
     """
@@ -156,7 +156,7 @@ def tune_shared(problem: CrossValidation, n_train: float, settings: Settings) ->
     Stage
         With x in its path.
     """
-    began, limits = time.perf_counter(), box(n_train)
+    timer, limits = Timer(), box(n_train)
     untuned = float(np.clip(-np.log(n_train), *limits))
     look = first_look(problem, untuned, limits)
     found = _run("shared", problem, problem, settings, limits, np.array([look.x]), look.y, None)
@@ -165,7 +165,7 @@ def tune_shared(problem: CrossValidation, n_train: float, settings: Settings) ->
         start=untuned,
         start_loss=look.untuned,
         look_counts=look.counts,
-        seconds=time.perf_counter() - began,
+        seconds=timer.seconds(),
     )
 
 
@@ -201,7 +201,7 @@ def _run(
     y0: Array | None,
     u0: Array | None,
 ) -> Stage:
-    began = time.perf_counter()
+    timer = Timer()
     watch = _Watch(name, x0, settings)
     result = minimized(
         problem,
@@ -220,7 +220,7 @@ def _run(
     y = _fold_fits(problem, result.x, result.y, settings.tol)
     # f depends on x through its prior alone, and this problem has none
     loss = without_prior.upper_value(result.x[:1], y.astype(problem.dtype))
-    return Stage(name, result, y, float(x0[0]), watch.start_value, loss, *limits, path, time.perf_counter() - began)
+    return Stage(name, result, y, float(x0[0]), watch.start_value, loss, *limits, path, timer.seconds())
 
 
 class _Watch:

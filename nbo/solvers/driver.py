@@ -392,6 +392,9 @@ class Run:
 
     def _advice(self) -> str:
         """Say what to do about steps that are too large."""
+        solver = self.origin.solver
+        if solver.step_size is None and not hasattr(solver, "inner_step_size"):
+            return "f may have no lower bound, or g no minimiser: give bounds of x, or start from another x0 or y0"
         if self.limits.tol is not None:
             return "use smaller step_size and inner_step_size, or leave them out, or start from another y0"
         chosen = self.session.chosen().get("inner_step_size")
@@ -479,7 +482,14 @@ class Run:
 
     def _check_convergence(self) -> None:
         if self.state.converged:
-            raise Stop(Status.CONVERGED, f"converged in {self.state.nit} iterations{self._norms()}")
+            raise Stop(Status.CONVERGED, f"converged in {self.state.nit} iterations{self._norms()}{self._flat()}")
+
+    def _flat(self) -> str:
+        """Say that a run ended where it began because nothing depends on x there."""
+        d_x = self.state.d_x
+        if self.state.nit > 1 or d_x is None or d_x.any():
+            return ""
+        return "; d_x is exactly zero: nothing depends on x here, or an oracle is wrong (see nbo.check_problem)"
 
     def _check_progress(self) -> None:
         if self.state.idle >= self.PATIENCE:

@@ -140,7 +140,7 @@ def _comparison(new: FittedModel, old: FittedModel) -> str:
         said = "beats" if found.mean < 0 else "does not beat"
     spread = f"difference {found.mean:+.2g}"
     if np.isfinite(found.standard_error):
-        spread += f", standard error {found.standard_error:.1g}"
+        spread += f", standard error {found.standard_error:.2g}"
     return f"{new.name} {said} {old.name} ({loss_text(found.new)} against {loss_text(found.old)}; {spread})."
 
 

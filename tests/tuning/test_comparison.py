@@ -28,7 +28,7 @@ def test_clear_winner():
     best = ROWS.mean() + 0.1
     assert said[0] == f"Best on the test rows: per-feature (test loss {best:.4g}, accuracy 90.00%)."
     assert said[1].startswith(f"per-feature beats shared ({best:.4g} against ")
-    assert "; difference -0.1, standard error 0.0005)." in said[1]
+    assert "; difference -0.1, standard error 0.00051)." in said[1]
     assert len(said) == 2
 
 
