@@ -330,6 +330,12 @@ def require_prior(penalty_prior: Any) -> None:
         raise ValueError(f"penalty_prior: found {scale:g}; expected {wanted}")
 
 
+def _short(value: Any) -> str:
+    """Return what something looks like, in a line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
 def require_penalty(penalty: Any, outputs: str, shape: tuple[int, int] | None = None) -> None:
     """Raise unless `penalty` is one of the words or an array of group ids.
 
@@ -361,9 +367,9 @@ def require_penalty(penalty: Any, outputs: str, shape: tuple[int, int] | None = 
     try:
         ids = np.asarray(penalty)
     except ValueError as error:
-        raise ValueError(f"penalty: found {penalty!r:.100}, which is no array; expected {wanted}") from error
+        raise ValueError(f"penalty: found {_short(penalty)}, which is no array; expected {wanted}") from error
     if not ids.ndim or ids.dtype.kind not in "fiu":
-        raise TypeError(f"penalty: found {penalty!r:.100} ({type(penalty).__name__}); expected {wanted}")
+        raise TypeError(f"penalty: found {_short(penalty)} ({type(penalty).__name__}); expected {wanted}")
     fits = ids.ndim in (1, 2) if shape is None else ids.shape in ((p,), (c, p))
     if ids.dtype.kind == "f" or not ids.size or not fits:
         raise ValueError(f"penalty: found an array of shape {ids.shape} and type {ids.dtype}; expected {wanted}")

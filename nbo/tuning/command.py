@@ -137,6 +137,8 @@ def _tuned(parser: argparse.ArgumentParser, table: TaskTable, arguments: argpars
     from nbo.progress import ProgressBar, entered
     from nbo.tuning import tune
 
+    if arguments.penalty == "shared" and arguments.prior != "auto":
+        parser.error("--prior: found a prior without finer penalties; expected it with another --penalty than shared")
     with repeated(), contextlib.ExitStack() as stack:
         bar = None if arguments.quiet else entered(stack, lambda: ProgressBar(arguments.max_iter, sys.stderr))
         try:
