@@ -94,7 +94,7 @@ class InnerSolution(NamedTuple):
     jvp_norm, jvp_scale : float
         |J u|, and the largest seen.
     rounding : float
-        What rounding may change in d_x, whose parts may cancel.
+        What rounding may change in d_x, whose parts may cancel, and in y and u, which grows with the condition of H.
     u_error : float
         An estimate of what the error of u changes in d_x.
     accurate : bool
@@ -266,7 +266,7 @@ class InnerSolver:
             grad_1 - product,
             jvp_norm,
             jvp_scale,
-            10 * self._eps * (norm(grad_1) + jvp_norm),
+            10 * self._eps * (norm(grad_1) + jvp_norm + self._system.condition * jvp_scale),
             max(left, jvp_scale * residual / (size or 1.0)),
             residual <= max(relative * size, IMPROVED * before, floor),
         )

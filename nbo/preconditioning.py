@@ -59,6 +59,15 @@ class FormedHessian:
         """About the norm of the shifted matrix."""
         return float(np.abs(np.diag(self.factor)).max() ** 2)
 
+    @functools.cached_property
+    def condition(self) -> float:
+        """The largest ratio of a curvature along a coordinate to the least that others leave of it.
+
+        That is about the condition number after the best scaling of the coordinates, by which rounding grows.
+        """
+        pivots = np.diag(self.factor) ** 2
+        return float(np.max(np.einsum("ij,ij->i", self.factor, self.factor) / pivots))
+
     def is_at(self, model: LowerModel) -> bool:
         """Tell whether the matrix is the Hessian of a point.
 
@@ -185,6 +194,11 @@ class InnerSystem:
             found = solve(preconditioner=self._formed)
         self._spent += max(0, found.n_products - USUAL * len(rhs))
         return found
+
+    @property
+    def condition(self) -> float:
+        """See `FormedHessian.condition`; 1 as long as nothing is known."""
+        return 1.0 if self._formed is None else self._formed.condition
 
     def rough_solution(self, rhs: Array) -> Array | None:
         """Return the preconditioner's solution of H x = b, which costs no product.

@@ -228,9 +228,9 @@ class PenaltyTuner(BaseEstimator, abc.ABC):
             model = fold_mean(problem, x, y)
         whole = problem.problem
         self.log_penalty_ = x + self._units.log_penalty
-        coef, intercept = whole.coefficients(model)
+        coef, intercept = self._units.coefficients(*whole.coefficients(model))
         penalties = np.exp(self.log_penalty_)[whole._groups]
-        self._set_coefficients(coef / self._units.feature, intercept, penalties, whole.dtype)
+        self._set_coefficients(coef, intercept, penalties, whole.dtype)
         self._set_strength(n_train * self._units.weight)
 
     def _report(

@@ -297,7 +297,7 @@ class LabelCleaner(LinearClassifier, BaseEstimator):
         W, intercept = model.problem.coefficients(model.y)
         if parts.center is not None:
             intercept = intercept - W @ parts.center
-        W = W / parts.units.feature
+        W, intercept = parts.units.coefficients(W, intercept)
         if len(W) == 2:
             W, intercept = W[1:] - W[:1], intercept[1:] - intercept[:1]
         self.coef_, self.intercept_ = W, intercept

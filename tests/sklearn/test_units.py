@@ -76,10 +76,35 @@ def test_ordinary_data_are_left_alone():
     units = units_of(A, None, fit_intercept=True)
     assert units == Units() and units.features(A) is A and units.weights(None) is None
     assert units_of(np.ones((5, 2)), None, fit_intercept=True) == Units()
+    assert units_of(np.column_stack([X, np.ones(120)]), None, fit_intercept=True) == Units()
 
 
 def test_sparse_rows_have_the_units_of_dense_ones():
     A = np.random.default_rng(0).standard_normal((50, 4)) * 1e5 + 1e8
     for fit_intercept in (False, True):
-        assert units_of(sp.csr_array(A), None, fit_intercept) == units_of(A, None, fit_intercept)
+        assert units_of(sp.csr_array(A), None, fit_intercept)[:2] == units_of(A, None, fit_intercept)[:2]
     assert units_of(A, None, True).feature == 2**17 and units_of(A, None, False).feature == 2**27
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e8, 1e10])
+def test_the_origin_of_features_does_not_matter(offset):
+    """As for timestamps; without an origin of its own the Hessian would be singular by rounding."""
+    shift = offset * np.array([1.0, -1.0, 1.0, 0.5, 1.0, 2.0])
+    for make, target in ((BilevelLogisticRegression, y), (BilevelRidge, t)):
+        rows = X if make is BilevelLogisticRegression else X_r
+        one, other = (make(random_state=0).fit(rows + move, target) for move in (0.0, shift))
+        np.testing.assert_allclose(other.coef_, one.coef_, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(other.predict(rows + shift), one.predict(rows), rtol=1e-3, atol=1e-3 * offset / 1e4)
+        assert other.result_.success
+    one, other = (
+        LabelCleaner(random_state=0).fit((X + move)[40:], y[40:], X_trusted=(X + move)[:40], y_trusted=y[:40])
+        for move in (0.0, shift)
+    )
+    assert spearmanr(other.weights_, one.weights_).statistic > 0.95
+
+
+def test_constant_columns_far_away_do_not_move_rows_that_vary():
+    A = np.column_stack([X, np.full(120, 1e9)])
+    one, other = (BilevelLogisticRegression(random_state=0).fit(rows, y) for rows in (X, A))
+    np.testing.assert_allclose(other.coef_[:, :-1], one.coef_, rtol=1e-2, atol=1e-3)
+    assert other.coef_[0, -1] == pytest.approx(0, abs=1e-9)
