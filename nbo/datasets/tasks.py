@@ -184,14 +184,14 @@ def _understood(labels: np.ndarray, values: np.ndarray) -> tuple[str, str]:
 
 def _targets(labels: np.ndarray, values: np.ndarray, task: str, source: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return what is to be predicted, and the names of the classes."""
+    if values.size < 2:
+        raise DataError(f"{source}: labels take one value, {label_name(values[0])}; expected at least two")
     if task == "regression":
         if labels.dtype.kind not in "fiu":
             raise DataError(
                 f"{source}: labels such as {shown(label_name(values[0]), 40)!r} are no numbers; expected numbers for a "
                 "regression"
             )
-        if values.size < 2:
-            raise DataError(f"{source}: labels take one value, {label_name(values[0])}; expected at least two")
         with np.errstate(over="ignore"):
             b = labels.astype(np.float64)
         largest = float(np.abs(b).max())
