@@ -70,7 +70,11 @@ class Auto(DeterministicSolver):
     that error, y and u are refined by another Newton step each: by how much that moves d_x is an estimate of the error
     before, and so above the one after. With the problem's constants there is a bound, too,
     (L1 (1 + q) |grad_2 g| + L_g1 |H u - grad_2 f|)/mu at this x; if it meets `tol`, after more refinements, the error
-    is labelled ``"bound"``, else ``"estimate"``: bounds hold for the worst case and are often beyond rounding.
+    is labelled ``"bound"``, else ``"estimate"``: bounds hold for the worst case and are often beyond rounding. What
+    rounding may change, which grows with the condition of H as far as a factor tells it, is part of both.
+
+    A trial whose y or u cannot be had is taken back. A run that makes no progress any more ends as stalled, see
+    `nbo.monotone_step.MonotoneProgress.idle`.
 
     Costs per iteration are at most those given; usually 2 or 3 Newton steps of one lower_grad_y and a few lower_hvp
     each, 1 upper_grad, 1 upper_value and 2 lower_jvp.
