@@ -147,7 +147,7 @@ def test_csv_with_a_target(tmp_path, capsys):
         (None, [], "no file and no built-in data set is called 'data.csv'"),
         ("a,b\n1,x\n2,y\n", [], "--target: data.csv is a CSV file: say which column holds its labels, out of a, b"),
         ("a,b\n1,x\n2,y\n", ["--target", "c"], "--target: data.csv has no column 'c'"),
-        ("a,b\n1,x\n2,x\n", ["--target", "b"], "labels take 1 value (x); expected exactly two"),
+        ("a,b\n1,x\n2,x\n", ["--target", "b"], "labels take one value, x; expected at least two"),
         ("a,b\n1,x\n2,y\n", ["--target", "b", "--task", "regression"], "expected numbers for a regression"),
         ("a,b\nnan,x\n2,y\n", ["--target", "b"], "column 'a' holds nan in row 1"),
         ("a,b\n1,x\n2,y\n", ["--target", "b"], "too few rows"),
