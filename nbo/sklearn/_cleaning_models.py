@@ -187,8 +187,8 @@ def strength(trusted: DistinctRows, settings: Settings) -> float:
     )
     total = float(np.mean([trusted.weights[rest].sum() for rest, _ in pairs]))
     x0 = -np.log(_STRENGTH * total)
-    one = _logistic(trusted, trusted.chosen(np.arange(1)), settings)
-    problem = CrossValidation(one.penalised("shared", (x0, _STRENGTH_SCALE)), pairs)
+    with _all_classes():
+        problem = CrossValidation(_logistic(trusted, settings, prior=(x0, _STRENGTH_SCALE)), pairs)
     result = minimized(problem, np.clip([x0], *problem.bounds), tol=_STRENGTH_TOL, max_iter=_STRENGTH_ITER)
     return float(np.exp(-result.x[0]) / total)
 
@@ -212,7 +212,7 @@ def fitted(rows: DistinctRows, C: float, settings: Settings, *, final: bool = Fa
     Model
         Of all classes.
     """
-    problem = _logistic(rows, rows.chosen(np.arange(1)), settings)
+    problem = _logistic(rows, settings)
     x = np.array([-np.log(C * float(rows.weights.sum()))])
     return Model(problem, solve_lower_level(problem, x, tol=_FINAL_TOL if final else MODEL_TOL).y)
 
@@ -248,7 +248,9 @@ def hyper_cleaning(rows: DistinctRows, trusted: DistinctRows, ridge: float, sett
         )
 
 
-def _logistic(rows: DistinctRows, held_out: DistinctRows, settings: Settings) -> MultinomialLogistic:
+def _logistic(rows: DistinctRows, settings: Settings, prior: Any = None) -> MultinomialLogistic:
+    """Return the problem of a model of all classes, whose validation rows, which nobody uses, are one of the rows."""
+    held_out = rows.chosen(np.arange(1))
     with _all_classes():
         return MultinomialLogistic(
             rows.A,
@@ -257,6 +259,7 @@ def _logistic(rows: DistinctRows, held_out: DistinctRows, settings: Settings) ->
             held_out.codes,
             n_classes=settings.n_classes,
             penalty="shared",
+            prior=prior,
             sample_weight=rows.weights,
             sample_weight_val=held_out.weights,
             fit_intercept=settings.fit_intercept,
@@ -267,5 +270,5 @@ def _logistic(rows: DistinctRows, held_out: DistinctRows, settings: Settings) ->
 def _all_classes() -> Iterator[None]:
     """Say nothing of classes that a part lacks: all parts have all classes here."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"b(_val)?: the \w+ rows have no sample of")
+        warnings.filterwarnings("ignore", message=r"b(_val)?: the \w+ rows have no sample of|folds: training rows lack")
         yield

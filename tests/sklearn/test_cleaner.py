@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 
 from nbo.sklearn import LabelCleaner
@@ -260,3 +260,13 @@ def test_copies_are_merged_whatever_their_order():
     assert rows.weights[place].tolist() == [4.0, 2.0, 4.0, 4.0]
     sparse, place_sparse = distinct(sp.csr_array(A), codes, None)
     assert sparse.weights[place_sparse].tolist() == [2.0, 1.0, 2.0, 1.0]
+
+
+def test_a_class_with_few_trusted_rows_is_no_matter_of_folds():
+    """Folds that find the strength may lack it, of which nobody needs to know: a warning would be an error here."""
+    X, labels = load_iris(return_X_y=True)
+    rare = np.concatenate([np.arange(15), np.arange(50, 65), [100]])
+    rest = np.setdiff1d(np.arange(150), rare)
+    cleaner = LabelCleaner(random_state=0)
+    cleaner.fit(X[rest], labels[rest], X_trusted=X[rare], y_trusted=labels[rare])
+    assert cleaner.score(X, labels) > 0.8
