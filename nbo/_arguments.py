@@ -6,8 +6,10 @@ import argparse
 import contextlib
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
+from nbo._interrupts import INTERRUPTED
 from nbo.datasets import shown
 
 #: The exit status after a mistake of the user.
@@ -65,6 +67,29 @@ def positive_or(*words: str) -> Callable[[str], float | str]:
         return value
 
     return read
+
+
+def print_results(texts: Iterable[str], folder: Path, status: int) -> int:
+    """Print results and where they are, and return the exit status: the given one, or that after Ctrl-C.
+
+    The place is left out after a mistake, and told on the standard error output where the other cannot be printed.
+    """
+    place = "" if status == USER_ERROR else f"results: {shown(folder, LONGEST)}"
+    try:
+        for text in texts:
+            print(text)
+        if place:
+            print(place)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except OSError:
+        if place:
+            complain(place)
+        raise
+    return status
 
 
 def complain(message: object) -> None:

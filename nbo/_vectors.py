@@ -37,7 +37,7 @@ def binary_unit(a: Array) -> float:
     Parameters
     ----------
     a : ndarray
-        (n,).
+        Of any shape.
 
     Returns
     -------

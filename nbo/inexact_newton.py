@@ -151,7 +151,7 @@ def newton_step(view: CountedProblem, x: Array, point: LowerPoint, direction: Ar
             return full
     except NonFiniteOracleError:
         full = None
-    return _backtrack(view, x, point, direction, slope, full)
+    return _Line(view, x, point, direction, slope, full).shortened()
 
 
 class _Line:
@@ -218,30 +218,27 @@ class _Line:
                 high = middle
         return best
 
-
-def _backtrack(
-    view: CountedProblem, x: Array, point: LowerPoint, direction: Array, slope: float, full: LowerPoint | None
-) -> LowerPoint | str:
-    """Shorten the step until g, or where rounding hides it its gradient, has fallen."""
-    line, step = _Line(view, x, point, direction, slope, full), 1.0
-    try:
-        for _ in range(PATIENCE):
-            if step <= line.least:
-                break
-            found = line.found(step)
-            if line.is_lower(step, found):
-                return line.at(step)
-            step = line.shorter(step, found)
-        best = line.order(step) if step > line.least else None
-        if best is not None:
-            return line.at(best)
-        step = min(step, line.least)
-        last = line.at(step)
-    except NonFiniteOracleError:
-        return NO_DESCENT
-    if last.norm < point.norm:
-        return last
-    return at_rounding(view.dtype) if step >= TINY else NO_DESCENT
+    def shortened(self) -> LowerPoint | str:
+        """Shorten the step until g, or where rounding hides it its gradient, has fallen."""
+        step = 1.0
+        try:
+            for _ in range(PATIENCE):
+                if step <= self.least:
+                    break
+                found = self.found(step)
+                if self.is_lower(step, found):
+                    return self.at(step)
+                step = self.shorter(step, found)
+            best = self.order(step) if step > self.least else None
+            if best is not None:
+                return self.at(best)
+            step = min(step, self.least)
+            last = self.at(step)
+        except NonFiniteOracleError:
+            return NO_DESCENT
+        if last.norm < self._point.norm:
+            return last
+        return at_rounding(self._view.dtype) if step >= TINY else NO_DESCENT
 
 
 class LowerSolver:

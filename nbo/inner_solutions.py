@@ -171,7 +171,8 @@ class InnerSolver:
         self._eps = float(np.finfo(view.dtype).eps)
 
     @property
-    def _scales(self) -> Sizes:
+    def scales(self) -> Sizes:
+        """The largest norms here and at the points before."""
         return self.sizes.with_others(self._before)
 
     def solve(self, y: Array, u: Array, accuracy: Accuracy) -> InnerSolution | LowerPoint:
@@ -205,7 +206,7 @@ class InnerSolver:
 
     def _is_small(self, point: LowerPoint) -> bool:
         small = self._eps**SMALL
-        return point.norm <= small * self._scales.lower_grad or self._lower.error <= small * norm(point.y)
+        return point.norm <= small * self.scales.lower_grad or self._lower.error <= small * norm(point.y)
 
     def _error(self, point: LowerPoint) -> float:
         """Return an estimate of |y - y*|, also of a y that is at the rounding floor without a whole Newton step."""
@@ -246,7 +247,7 @@ class InnerSolver:
         change = point.model.hvp(u[None])[0] - grad_2 if u.any() else -grad_2
         before = residual = norm(change)
         # a start that is accurate enough by its residual may still hide slow modes of H: part of it is solved for
-        floor = ROUNDING * self._eps * self._scales.upper_grad
+        floor = ROUNDING * self._eps * self.scales.upper_grad
         limit = max(min(relative * size, IMPROVED * before), floor)
         left = 0.0
         if residual > limit:
@@ -256,7 +257,7 @@ class InnerSolver:
         product = point.model.jvp(u)
         jvp_norm = norm(product)
         self.sizes = self.sizes.with_others(Sizes(jvp=jvp_norm))
-        jvp_scale = self._scales.jvp
+        jvp_scale = self.scales.jvp
         return InnerSolution(
             point,
             y_error,

@@ -404,7 +404,7 @@ class AdaptiveStep(UpperStep):
             return False, past
         gap = norm(view.lower_model(x, step.y_at).jvp(step.u_change))
         rate = min(gap / past.gap, self.SLOWEST_RATE) if past.gap > 0 else past.rate
-        wanted = past.accuracy * norm(x - project(x - step.d_x))
+        wanted = past.accuracy * norm(project.gradient_map(x, step.d_x))
         settled = gap * max(step.lag, 1 / (1 - rate)) <= max(wanted, rounding * norm(step.d_x))
         return settled, dataclasses.replace(past, gap=gap, rate=rate)
 

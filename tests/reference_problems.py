@@ -127,6 +127,32 @@ class Overriding(nbo.BilevelProblem):
         return self._call("upper_jvp", x, y, u)
 
 
+class Exponentials(nbo.BilevelProblem):
+    """g = sum e^y - e^x y, whose Newton steps are of length 1 far up, and of any length far down; y* = x."""
+
+    def __init__(self, target):
+        self.target = np.asarray(target)
+        self.dim_x = self.dim_y = self.target.size
+
+    def upper_value(self, x, y):
+        return float(np.sum((y - self.target) ** 2)) / 2
+
+    def upper_grad(self, x, y):
+        return np.zeros(self.dim_x), y - self.target
+
+    def lower_value(self, x, y):
+        return float(np.sum(np.exp(y) - np.exp(x) * y))
+
+    def lower_grad_y(self, x, y):
+        return np.exp(y) - np.exp(x)
+
+    def lower_hvp(self, x, y, v):
+        return np.exp(y) * v
+
+    def lower_jvp(self, x, y, u):
+        return -np.exp(x) * u
+
+
 def logistic_data(n=60, n_val=40, p=5, seed=0):
     """Two noisy classes: A, b, A_val, b_val."""
     rng = np.random.default_rng(seed)

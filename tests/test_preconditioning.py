@@ -1,7 +1,7 @@
 """When a Hessian is formed, follows x, or is replaced."""
 
 import numpy as np
-from reference_problems import SelfCounting, logistic_data
+from reference_problems import Exponentials, SelfCounting, logistic_data
 
 import nbo
 from nbo.oracles import CountedProblem
@@ -77,30 +77,8 @@ def test_memory_is_part_of_a_checkpoint(tmp_path):
 
 
 def test_a_useless_factor_is_replaced():
-    class Exponentials(nbo.BilevelProblem):
-        """g = sum e^y - e^x y, whose Hessian shrinks by orders on the way to its minimiser."""
-
-        dim_x = dim_y = 3
-
-        def upper_value(self, x, y):
-            return float(y @ y) / 2
-
-        def upper_grad(self, x, y):
-            return np.zeros(3), y
-
-        def lower_value(self, x, y):
-            return float(np.sum(np.exp(y) - np.exp(x) * y))
-
-        def lower_grad_y(self, x, y):
-            return np.exp(y) - np.exp(x)
-
-        def lower_hvp(self, x, y, v):
-            return np.exp(y) * v
-
-        def lower_jvp(self, x, y, u):
-            return -np.exp(x) * u
-
-    problem = Exponentials()
+    """The Hessian of the exponentials shrinks by orders on the way to the minimiser."""
+    problem = Exponentials(np.zeros(3))
     far = np.array([60.0, 200.0, -300.0])
     found = nbo.solve_lower_level(problem, np.ones(3), y0=far, tol=1e-10)
     assert not found.success and found.n_newton == 200  # each step takes 1 off an exponent, that is all

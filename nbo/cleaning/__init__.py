@@ -158,8 +158,24 @@ def _require_known_labels(table: LabelledTable, trusted: LabelledTable) -> None:
         )
 
 
+def unjudged(table: LabelledTable, trusted: LabelledTable) -> list[str]:
+    """Return the labels that no trusted row has.
+
+    Parameters
+    ----------
+    table, trusted : LabelledTable
+        All rows and the trusted ones.
+
+    Returns
+    -------
+    list of str
+        In order.
+    """
+    return [name for name in table.label_names if name not in trusted.label_names]
+
+
 def _notes(table: LabelledTable, trusted: LabelledTable) -> tuple[str, ...]:
-    missing = [name for name in table.label_names if name not in trusted.label_names]
+    missing = unjudged(table, trusted)
     if not missing:
         return ()
     labels = f"label{'s' * (len(missing) > 1)} {listing([repr(name) for name in missing])}"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbo._arguments import LONGEST, USER_ERROR, complain, count, positive, positive_or, seed
+from nbo._arguments import USER_ERROR, complain, count, positive, positive_or, print_results, seed
 from nbo._interrupts import INTERRUPTED
-from nbo.datasets import shown
 
 if TYPE_CHECKING:
     from nbo._result_folder import ResultFolder
@@ -122,22 +121,14 @@ def _write(found: CleanedLabels, place: ResultFolder, top: int | None) -> tuple[
 
 def _show(found: CleanedLabels, folder: Path, omitted: list[str], quiet: bool, status: int) -> int:
     """Print what was found and where it is; return the exit status."""
-    from nbo.cleaning.report import verdict
-
     for line in [*found.notes, *([] if quiet else omitted)]:
         complain(line)
-    place = f"results: {shown(folder, LONGEST)}"
-    try:
-        if not quiet:
-            print(found.cleaner.report_)
-        print(textwrap.fill(verdict(found), 100))
-        print(place)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        raise
-    except OSError:
-        complain(place)
-        raise
-    return status
+    return print_results(_texts(found, quiet), folder, status)
+
+
+def _texts(found: CleanedLabels, quiet: bool) -> Iterator[str]:
+    from nbo.cleaning.report import verdict
+
+    if not quiet:
+        yield str(found.cleaner.report_)
+    yield textwrap.fill(verdict(found), 100)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nbo._page import escaped, in_markdown
-from nbo.cleaning import CleanedLabels
+from nbo.cleaning import CleanedLabels, unjudged
+from nbo.datasets.errors import listing
 from nbo.history import Status
 
 #: Suspects that the report lists.
@@ -59,11 +60,11 @@ def verdict(found: CleanedLabels) -> str:
         f"{report.n_suspects:,} of {report.n_rows:,} labels ({report.suspect_share:.1%}) are suspect: more likely "
         f"wrong than right. {table.A.shape[1]:,} features, {report.n_classes} labels, judged by {judged}."
     )
-    unknown = _unjudged(found)
+    unknown = [] if found.trusted is None else unjudged(found.table, found.trusted)
     if unknown:
-        listed = ", ".join(map(repr, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
+        names = listing([repr(name) for name in unknown], 5)
         text += (
-            f" That does not hold for labels without a trusted row ({listed}), and less for the others, which may be "
+            f" That does not hold for labels without a trusted row ({names}), and less for the others, which may be "
             "mistaken for these: add trusted rows of every label."
         )
     if not report.n_suspects:
@@ -75,13 +76,6 @@ def verdict(found: CleanedLabels) -> str:
             "give trusted rows."
         )
     return text
-
-
-def _unjudged(found: CleanedLabels) -> list[str]:
-    """Return the labels that no trusted row has."""
-    if found.trusted is None:
-        return []
-    return sorted(set(found.table.label_names) - set(found.trusted.labels.tolist()))
 
 
 def _verdict(found: CleanedLabels) -> list[str]:

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nbo._vectors import binary_unit
 from nbo.problems import Ridge
 from nbo.problems._linear import PenalisedLinearModel
 from nbo.sklearn._base import UNBOUNDED, PenaltyTuner
@@ -137,8 +138,7 @@ class BilevelRidge(RegressorMixin, PenaltyTuner):
         b = _columns(rows.b)
         self._single_target = rows.b.ndim == 1
         center = np.average(b, axis=0, weights=rows.weights) if self.fit_intercept else np.zeros(b.shape[1])
-        # exact, as it is a power of 2: squares and their weighted sums stay representable
-        unit = float(np.ldexp(1.0, np.frexp(np.abs(b - center).max())[1]))
+        unit = binary_unit(b - center)  # squares and their weighted sums stay representable
         scale = float(np.sqrt(np.mean(np.average(((b - center) / unit) ** 2, axis=0, weights=rows.weights))))
         scale *= unit
         require_spread(scale, rows.A.dtype)

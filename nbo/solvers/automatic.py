@@ -156,7 +156,7 @@ class Auto(DeterministicSolver):
             inner.d_x,
             (size, inner.point.norm, inner.residual),
             trial.memory,
-            Scales(*trial.scales[:2]),
+            trial.scales,
             False,
             state.shown,
             certificate,
@@ -263,9 +263,9 @@ class _Trial:
         return {**self.memory, "rest": rest}
 
     @property
-    def scales(self) -> Sizes:
-        """The largest norms of late."""
-        return functools.reduce(Sizes.with_others, self._sizes, self._solver.sizes)
+    def scales(self) -> Scales:
+        """The largest gradients of late."""
+        return Scales(*self._solver.scales[:2])
 
     def scale(self, inner: InnerSolution) -> float:
         """Return the size of F at the first point; costs 1 upper_value there."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from nbo._clock import compilation
+from nbo._clock import Timer, compilation
 from nbo._vectors import all_finite
 from nbo.certificate import Certificate
 from nbo.history import EvaluatedIterate, HistoryRecorder, Status
@@ -443,7 +442,7 @@ class Run:
         """Let the session work for a while, and take its time."""
         every, nit = self.limits.eval_every, self.state.nit
         until = min((nit // every + 1) * every, self.limits.max_iter)
-        start, compiled = time.perf_counter(), compilation.seconds
+        timer = Timer()
         try:
             return self.session.advance(self.state, until)
         except NonFiniteOracleError as error:
@@ -453,7 +452,7 @@ class Run:
                 raise
             raise self._divergence(str(error)) from error
         finally:
-            self.seconds += max(0.0, time.perf_counter() - start - (compilation.seconds - compiled))
+            self.seconds += max(0.0, timer.seconds())
 
     def _is_due(self) -> bool:
         """Tell whether the iterate is to be evaluated."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nbo._clock import compilation
+from nbo._clock import Timer, compilation
 from nbo.history import Status
 from nbo.oracles import CountedProblem, OracleCounts, finite_or_named
 from nbo.solvers.driver import Stop
@@ -84,7 +83,7 @@ def begin(
     TypeError, ValueError
         For constants that do not do, or an oracle that is not finite.
     """
-    view, began, compiled = CountedProblem(problem), time.perf_counter(), compilation.seconds
+    view, timer, compiled = CountedProblem(problem), Timer(), compilation.seconds
     (y, u), outcome, stop, n = start[1:], None, None, 0
     spent = 0.0
     with finite_or_named():
@@ -94,7 +93,7 @@ def begin(
                 before = y, u
                 y, u = next(steps)
                 n += y is not before[0] or u is not before[1]
-                spent = time.perf_counter() - began - (compilation.seconds - compiled)
+                spent = timer.seconds()
                 if spent >= max_time:
                     stop = Stop(
                         Status.TIME_LIMIT, _told(f"stopped at the time limit ({max_time:g} s of solver time)", n)
@@ -105,8 +104,7 @@ def begin(
             y, u = (np.asarray(part, dtype=view.dtype) for part in (outcome.y, outcome.u))
         except KeyboardInterrupt:
             stop = Stop(Status.INTERRUPTED, _told("interrupted", n))
-    compile_seconds = compilation.seconds - compiled
-    seconds = max(0.0, time.perf_counter() - began - compile_seconds)
+    seconds, compile_seconds = max(0.0, timer.seconds()), compilation.seconds - compiled
     return Opening(y, u, view.counts, view.samples, seconds, compile_seconds, outcome, stop)
 
 

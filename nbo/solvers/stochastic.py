@@ -6,14 +6,13 @@ import abc
 import contextlib
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from nbo._clock import compilation
+from nbo._clock import Timer
 from nbo._interrupts import held
 from nbo._validation import choice, integer, real
 from nbo._vectors import norm
@@ -483,10 +482,10 @@ class StochasticSession(Session):
             inner_values if linear is inner else values_between("linear_step_size", linear, start, stop),
         )
         feasible = self._backend.feasible(self._feasible)
-        began, compiled = time.perf_counter(), compilation.seconds
+        timer = Timer()
         arguments = oracles, self._memory, self._point, feasible, values, solver.settings(), start, stop
         self._backend.call(solver.loop(), *arguments)
-        return time.perf_counter() - began - (compilation.seconds - compiled)
+        return timer.seconds()
 
     def protected(self) -> contextlib.AbstractContextManager[None]:
         """Hold Ctrl-C until a chunk is complete; see `Session.protected`."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nbo._clock import compilation
+from nbo._clock import Timer
 from nbo._validation import box
 from nbo._vectors import norm
 from nbo.initialization import Initialization
@@ -131,13 +130,13 @@ def _compiled(
     iterate = complexity.Iterate(x0.copy(), start.y.copy(), start.u.copy())
     chunk = max(1, _CHUNK // (plan.n_lower + 2 * plan.n_linear))
     K = products = 0
-    began, compiling = time.perf_counter(), compilation.seconds
+    timer = Timer()
     while True:
         done, square, more = complexity.run(formulas, plan, iterate, eps, min(chunk, max_iter - K))
         K, products = K + done, products + more
         callback(K, square)
         if not eps < square < math.inf or max_iter == K:
-            return Run(K, square, products, time.perf_counter() - began - (compilation.seconds - compiling))
+            return Run(K, square, products, timer.seconds())
 
 
 def gradient_square(problem: BilevelProblem, x: Array) -> float:

@@ -7,12 +7,13 @@ import contextlib
 import functools
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbo._arguments import LONGEST, USER_ERROR, complain, positive, positive_or, seed, width
+from nbo._arguments import USER_ERROR, complain, positive, positive_or, print_results, seed, width
 from nbo._interrupts import INTERRUPTED
-from nbo.datasets import TASK_SETS, TASKS, shown
+from nbo.datasets import TASK_SETS, TASKS
 
 if TYPE_CHECKING:
     from nbo._result_folder import ResultFolder
@@ -184,23 +185,13 @@ def _write(report: TuneReport, place: ResultFolder, quiet: bool) -> int:
 
 def _show(report: TuneReport, folder: Path, quiet: bool, status: int) -> int:
     """Print what was found and where it is; return the exit status."""
-    from nbo.tuning.report import wrapped
-
     if quiet:
         for note in [note for model in report.models for note in model.notes]:
             complain(note)
-    place = f"results: {shown(folder, LONGEST)}"
-    try:
-        print(wrapped(report.verdict, width()) if quiet else report.text(width()))
-        if status != USER_ERROR:
-            print(place)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        raise
-    except OSError:
-        if status != USER_ERROR:
-            complain(place)
-        raise
-    return status
+    return print_results(_texts(report, quiet), folder, status)
+
+
+def _texts(report: TuneReport, quiet: bool) -> Iterator[str]:
+    from nbo.tuning.report import wrapped
+
+    yield wrapped(report.verdict, width()) if quiet else report.text(width())
